@@ -1,0 +1,3 @@
+"""The command line: text in, text out, an exit status. It decides nothing."""
+
+from tiermem.cli.app import main as main

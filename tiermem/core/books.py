@@ -1,0 +1,61 @@
+"""What the controller and its parts share: the table, the queues, and the small steps on them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from tiermem.core.lease import Lease, Transfer
+from tiermem.core.messages import Action, Drop
+from tiermem.core.policy import Evict, Policy, View
+from tiermem.core.table import READY, BlockTable, Copy, Room
+
+
+class Books:
+    """The state of one controller. Its parts read and write it; nobody else does."""
+
+    def __init__(self, table: BlockTable, policy: Policy, view: View, ids: Iterator[int]) -> None:
+        self.table = table
+        self.rooms = table.rooms
+        self.policy = policy
+        self.view = view
+        self.ids = ids
+        self.orders: dict[str, Evict] = {name: policy.evict(name) for name in table.rooms}
+        self.backwards = policy.touch_order == "reverse"
+        self.leases: dict[int, Lease] = {}
+        self.queues: dict[str, deque[Lease]] = {name: deque() for name in table.rooms}
+        self.transfers: dict[int, Transfer] = {}
+        self.inbound: dict[str, deque[Transfer]] = {name: deque() for name in table.rooms}
+        self.dirty: set[str] = set()  # tiers where somebody who waits may have room now
+        self.forgotten: set[int] = set()  # blocks that go as soon as nothing pins them
+        self.out: list[Action] = []
+
+    def mark(self, tier: str) -> None:
+        """Bytes were freed, or may be now: retry whoever waits there."""
+        if self.queues[tier] or self.inbound[tier]:
+            self.dirty.add(tier)
+
+    def rank(self, room: Room, block: int, copy: Copy) -> None:
+        """Make a copy known to the eviction order of its tier, once."""
+        if not copy.ranked:
+            copy.ranked = True
+            self.orders[room.name].insert(block, copy.nbytes)
+
+    def unrank(self, room: Room, block: int, copy: Copy) -> None:
+        """The eviction order knows the copy no more."""
+        if copy.ranked:
+            copy.ranked = False
+            self.orders[room.name].remove(block)
+
+    def unpinned(self, room: Room, block: int, copy: Copy) -> None:
+        """A READY copy that nothing pins is known to the eviction order, or gone if forgotten."""
+        if copy.state is not READY:
+            return
+        if self.forgotten and block in self.forgotten:
+            self.unrank(room, block, copy)
+            room.remove((block,))
+            self.out.append(Drop((block,), room.name, "forget"))
+            if not any(block in other.copies for other in self.rooms.values()):
+                self.forgotten.discard(block)
+        else:
+            self.rank(room, block, copy)

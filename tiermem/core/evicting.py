@@ -1,0 +1,204 @@
+"""Making room: victims, where they go, and the demotions that wait for room below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tiermem.core.books import Books
+from tiermem.core.lease import Transfer
+from tiermem.core.messages import Drop, Move
+from tiermem.core.table import ARRIVING, READY, Copy, Room
+
+
+class Evictor:
+    """The part of the controller that empties rooms."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._rooms = books.rooms
+        names = list(books.rooms)
+        self._below = {name: names[index + 1 :] for index, name in enumerate(names)}
+        self._ahead_bytes = dict.fromkeys(names, 0)
+        for upper, lower in pairwise(books.rooms.values()):
+            smaller = min(upper.capacity_bytes, lower.capacity_bytes)
+            self._ahead_bytes[upper.name] = int(books.policy.demote_ahead * smaller)
+
+    def make_room(self, room: Room, need: int) -> None:
+        """Start as many evictions as `need` free bytes still want, beyond those under way.
+
+        Where victims move down, a little more leaves than is needed now, so that moves are few
+        and the next one finds room (`Place.demote_ahead`).
+        """
+        short = need - room.free_bytes - room.leaving_bytes
+        if short <= 0:
+            return
+        short += self._ahead_bytes[room.name]
+        order, copies = self._books.orders[room.name], room.copies
+        victims = []
+        for block in order.victims():
+            copy = copies[block]
+            if copy.pins:
+                continue
+            assert copy.state is READY, "only READY copies are ranked"
+            copy.ranked = False
+            victims.append(block)
+            short -= copy.nbytes
+            if short <= 0:
+                break
+        if not victims:
+            return
+        for block in victims:
+            order.remove(block)
+        targets = self._books.policy.demote(victims, room.name, self._books.view)
+        assert len(targets) == len(victims), "demote answers for every victim"
+        for target, blocks in self._destinations(victims, targets, room).items():
+            if target in self._rooms:
+                nbytes = sum([copies[block].nbytes for block in blocks])
+                route = (room.name, target)
+                self._queue(Transfer(next(self._books.ids), "demote", blocks, nbytes, route))
+            else:
+                room.remove(blocks)
+                self._books.out.append(Drop(tuple(blocks), room.name, target))
+
+    def keep_ahead(self, room: Room) -> None:
+        """Make room before it is asked for, so that the next one need not wait."""
+        ahead = self._ahead_bytes[room.name]
+        if ahead > room.capacity_bytes - room.used_bytes:
+            self.make_room(room, ahead)
+
+    def _destinations(
+        self, victims: list[int], targets: Sequence[str | None], room: Room
+    ) -> dict[str, list[int]]:
+        """The victims by the tier they move to, or by the cause of their drop."""
+        below, copies = self._below[room.name], room.copies
+        first = targets[0]
+        if first in below and targets.count(first) == len(targets):  # the common case, at once
+            lower = self._rooms[first]
+            nbytes = sum([copies[block].nbytes for block in victims])
+            if (
+                nbytes <= lower.capacity_bytes - lower.pinned_bytes
+                and lower.copies.keys().isdisjoint(victims)
+            ):
+                return {first: victims}
+        sorted_out: dict[str, list[int]] = {}
+        promised = dict.fromkeys(below, 0)
+        for block, wanted in zip(victims, targets, strict=True):
+            nbytes = copies[block].nbytes
+            target = self._destination(block, nbytes, wanted, below, promised)
+            if target in promised:
+                promised[target] += nbytes
+            sorted_out.setdefault(target, []).append(block)
+        return sorted_out
+
+    def _destination(
+        self,
+        block: int,
+        nbytes: int,
+        wanted: str | None,
+        below: list[str],
+        promised: dict[str, int],
+    ) -> str:
+        """The tier one victim moves to, or the cause of its drop."""
+        if wanted is None or wanted not in below:
+            return "evict"
+        for name in below[below.index(wanted) :]:
+            lower = self._rooms[name]
+            there = lower.copies.get(block)
+            if there is None:
+                if promised[name] + nbytes <= lower.capacity_bytes - lower.pinned_bytes:
+                    return name
+            elif there.state is not ARRIVING or there.moving >= 0:
+                return "clean"
+            # else a lease down there has yet to write it, and may never do so
+        return "no_room"
+
+    def write_through(self, blocks: Sequence[int], source: str, target: str) -> None:
+        """Copy what was just written to a lower tier too, when that tier can take it."""
+        if target not in self._below[source]:
+            return
+        room, lower = self._rooms[source], self._rooms[target]
+        fresh = [block for block in blocks if block not in lower.copies]
+        nbytes = sum(room.copies[block].nbytes for block in fresh)
+        if not fresh or nbytes > lower.capacity_bytes - lower.pinned_bytes:
+            return
+        for block in fresh:
+            room.pin(room.copies[block])
+        self._queue(Transfer(next(self._books.ids), "write", fresh, nbytes, (source, target)))
+
+    def _queue(self, transfer: Transfer) -> None:
+        if transfer.cause == "demote":
+            self._rooms[transfer.source].leave(transfer.blocks, transfer.id)
+        self._books.transfers[transfer.id] = transfer
+        self._books.inbound[transfer.target].append(transfer)
+        self._books.dirty.add(transfer.target)
+
+    def admit_inbound(self, room: Room) -> bool:
+        """Start the transfers that wait for room here, in order; true when none is left."""
+        waiting = self._books.inbound[room.name]
+        while waiting:
+            transfer = waiting[0]
+            if not room.copies.keys().isdisjoint(transfer.blocks):
+                for block in [block for block in transfer.blocks if block in room.copies]:
+                    self._not_needed(transfer, block)  # it came here by another way meanwhile
+            if transfer.nbytes > room.free_bytes:
+                self.make_room(room, transfer.nbytes)
+                if transfer.nbytes > room.free_bytes:
+                    return False
+            waiting.popleft()
+            if not transfer.blocks:
+                del self._books.transfers[transfer.id]
+                continue
+            source = self._rooms[transfer.source].copies
+            sizes = [source[block].nbytes for block in transfer.blocks]
+            room.add(transfer.blocks, sizes, moving=transfer.id)
+            self._books.out.append(
+                Move(
+                    transfer.id,
+                    tuple(transfer.blocks),
+                    transfer.source,
+                    transfer.target,
+                    transfer.nbytes,
+                    transfer.cause,
+                )
+            )
+        return True
+
+    def call_back(self, room: Room, block: int, copy: Copy) -> bool:
+        """Keep a LEAVING copy whose demotion still waits; false when it is under way already."""
+        transfer = self._books.transfers[copy.moving]
+        if transfer not in self._books.inbound[transfer.target]:
+            return False
+        transfer.blocks.remove(block)
+        transfer.nbytes -= copy.nbytes
+        room.stay(copy)
+        self._books.dirty.add(transfer.target)
+        return True
+
+    def cancel_inbound(self, room: Room) -> list[Transfer]:
+        """Give up every transfer that waits for room here; what was to move stays."""
+        cancelled = list(self._books.inbound[room.name])
+        self._books.inbound[room.name].clear()
+        for transfer in cancelled:
+            del self._books.transfers[transfer.id]
+            for block in transfer.blocks:
+                self._stay(transfer, block)
+        return cancelled
+
+    def _not_needed(self, transfer: Transfer, block: int) -> None:
+        transfer.blocks.remove(block)
+        transfer.nbytes -= self._rooms[transfer.source].copies[block].nbytes
+        self._stay(transfer, block)
+        self._books.dirty.add(transfer.source)
+
+    def _stay(self, transfer: Transfer, block: int) -> None:
+        """The source copy of a transfer that never started is as it was before."""
+        room = self._rooms[transfer.source]
+        copy = room.copies[block]
+        if transfer.cause == "demote":
+            room.stay(copy)
+            self._books.rank(room, block, copy)
+        else:
+            room.unpin(copy)
+        if not copy.pins:
+            self._books.unpinned(room, block, copy)

@@ -1,0 +1,158 @@
+"""Granting a lease: all of its room or none, hits pinned, what is elsewhere sent for."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from tiermem.core.books import Books
+from tiermem.core.evicting import Evictor
+from tiermem.core.lease import Lease, LeaseState, Run, Transfer
+from tiermem.core.messages import Move, Ready, Runs
+from tiermem.core.table import ARRIVING, LEAVING, Copy, Room
+
+
+class Granter:
+    """The part of the controller that fills rooms."""
+
+    def __init__(self, books: Books, evictor: Evictor) -> None:
+        self._books = books
+        self._evictor = evictor
+
+    def settle(self, room: Room) -> int:
+        """Grant what waits at `room`, in order, demotions first; the number of leases granted."""
+        granted = 0
+        if not self._evictor.admit_inbound(room):
+            return granted
+        queue = self._books.queues[room.name]
+        while queue and self._has_room(queue[0], room):
+            self._grant(queue.popleft(), room)
+            granted += 1
+        self._evictor.keep_ahead(room)
+        return granted
+
+    def ready_if_filled(self, lease: Lease) -> None:
+        """Answer a lease that waits for no transfer any more."""
+        if lease.waiting == 0:
+            lease.state = LeaseState.READY
+            self._books.out.append(Ready(lease.id, lease.hits))
+
+    def fetch(self, blocks: Sequence[int], source: str, room: Room, cause: str) -> Transfer:
+        """Start a move of `blocks`, whose ARRIVING copies exist at `room`."""
+        books = self._books
+        below, order = books.rooms[source], books.orders[source]
+        transfer = Transfer(next(books.ids), cause, list(blocks), 0, (source, room.name))
+        for block in reversed(blocks) if books.backwards else blocks:
+            copy = below.copies[block]
+            self._hold(below, block, copy)
+            if copy.ranked:
+                order.touch(block)
+            room.copies[block].moving = transfer.id
+            transfer.nbytes += copy.nbytes
+        books.transfers[transfer.id] = transfer
+        move = Move(transfer.id, tuple(blocks), source, room.name, transfer.nbytes, cause)
+        books.out.append(move)
+        return transfer
+
+    def _has_room(self, lease: Lease, room: Room) -> bool:
+        """Whether the lease's missing bytes are free; starts evictions when they are not."""
+        free = room.capacity_bytes - room.used_bytes
+        if free < lease.need_bytes <= free + room.leaving_bytes:
+            return False  # as before; what is leaving will do
+        get = room.copies.get
+        own = [copy for block in lease.blocks if (copy := get(block)) is not None]
+        need = lease.need_bytes = lease.nbytes - sum([copy.nbytes for copy in own])
+        if need <= free:
+            return True
+        for copy in own:  # its own blocks are no victims of its own
+            room.pin(copy)
+        self._evictor.make_room(room, need)
+        for copy in own:
+            room.unpin(copy)
+        return need <= room.free_bytes
+
+    def _find(self, lease: Lease, room: Room) -> list[Run]:
+        """The leading blocks that exist, in runs by the tier their bytes will come from."""
+        runs: list[Run] = []
+        last = None
+        for block, size in zip(lease.blocks, lease.sizes, strict=True):
+            tier = self._source(block, room)
+            if tier is None:
+                break
+            if last is not None and last.tier == tier:
+                last.blocks += 1
+                last.nbytes += size
+            else:
+                last = Run(tier, 1, size)
+                runs.append(last)
+        return runs
+
+    def _source(self, block: int, room: Room) -> str | None:
+        """Where `block` is, or is coming to `room` from."""
+        copy = room.copies.get(block)
+        if copy is None:
+            for name, other in self._books.rooms.items():
+                elsewhere = other.copies.get(block)
+                if elsewhere is not None and elsewhere.state is not ARRIVING:
+                    return name
+            return None
+        if copy.state is not ARRIVING:
+            return room.name
+        return self._books.transfers[copy.moving].source if copy.moving >= 0 else None
+
+    def _grant(self, lease: Lease, room: Room) -> None:
+        """Take all of the room, pin what is here, and send for what is elsewhere."""
+        found = self._find(lease, room)
+        take = sum([run.blocks for run in found])
+        if any(run.tier != room.name for run in found):
+            total = sum(lease.sizes)
+            wanted = self._books.policy.reuse(found, total, room.name, self._books.view)
+            take = max(0, min(take, wanted))
+        tiers = [run.tier for run in found for _ in range(run.blocks)][:take]
+        blocks, sizes, copies = lease.blocks, lease.sizes, room.copies
+        absent = [index for index, block in enumerate(blocks) if block not in copies]
+        fetch: dict[str, list[int]] = {}
+        for index in absent[: bisect_left(absent, take)]:
+            fetch.setdefault(tiers[index], []).append(blocks[index])
+        if len(absent) < len(blocks):
+            missing = set(absent)
+            for index, block in enumerate(blocks):
+                if index not in missing:
+                    self._share(lease, room, block, index < take)
+        room.add([blocks[i] for i in absent], [sizes[i] for i in absent], pins=1)
+        room.reserve(lease.scratch_bytes)
+        lease.hits = _leading(found, take)
+        for source, wanted_there in fetch.items():
+            self.fetch(wanted_there, source, room, "fetch").leases.append(lease)
+            lease.waiting += 1
+        lease.state = LeaseState.FILLING
+        self.ready_if_filled(lease)
+
+    def _share(self, lease: Lease, room: Room, block: int, hit: bool) -> None:
+        """Pin a copy that is here already; when it is on its way here, wait for it too."""
+        copy = room.copies[block]
+        self._hold(room, block, copy)
+        if hit and copy.state is ARRIVING:
+            transfer = self._books.transfers[copy.moving]
+            if lease not in transfer.leases:
+                transfer.leases.append(lease)
+                lease.waiting += 1
+
+    def _hold(self, room: Room, block: int, copy: Copy) -> None:
+        """Pin a copy; one on its way down is kept, and the room it promised is made elsewhere."""
+        room.pin(copy)
+        if copy.state is LEAVING:
+            if self._evictor.call_back(room, block, copy):
+                self._books.rank(room, block, copy)
+            self._books.mark(room.name)
+
+
+def _leading(found: list[Run], take: int) -> Runs:
+    """The first `take` blocks of the runs, by tier."""
+    hits = []
+    for run in found:
+        if take <= 0:
+            break
+        hits.append((run.tier, min(run.blocks, take)))
+        take -= run.blocks
+    return tuple(hits)

@@ -1,0 +1,82 @@
+"""Every error a user can cause, each as one clear line.
+
+    TiermemError                 exit status 1
+    |-- InputError               a file, line or key is wrong
+    |   `-- UnknownName          a name that is not there; says the nearest one that is
+    |-- DoesNotFit               weights or blocks larger than the memory meant for them
+    |-- RunFolderNotEmpty        results are never mixed
+    |-- AllRejected              the run finished and served nobody
+    `-- Unfinished               exit status 3: requests were left waiting or running
+
+Mistakes of ours are `assert`s; expected outcomes (a miss, no room) are values. Neither is here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class TiermemError(Exception):
+    """A mistake in the input or the set-up. `str(error)` is one line that says how to mend it."""
+
+    exit_status = 1
+
+
+class InputError(TiermemError):
+    """Something written by the user is wrong; the line starts with `file:line: key:`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+        key: str | None = None,
+    ) -> None:
+        place = ""
+        if path is not None:
+            place = f"{path}:{line}: " if line is not None else f"{path}: "
+        elif line is not None:
+            place = f"line {line}: "
+        where = f"{key}: " if key else ""
+        super().__init__(" ".join(f"{place}{where}{message}".split()))
+        self.path, self.line, self.key = path, line, key
+
+
+class UnknownName(InputError):
+    """No `kind` is called `name`; the nearest known name is in the message."""
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+    ) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
+        super().__init__(f"unknown {kind} {name!r}; {hint}", path=path, line=line)
+        self.name, self.nearest = name, near[0] if near else None
+
+
+class DoesNotFit(TiermemError):
+    """More bytes than the memory has; the message shows the arithmetic."""
+
+
+class RunFolderNotEmpty(TiermemError):
+    """The output folder holds something already and overwriting was not asked for."""
+
+
+class AllRejected(TiermemError):
+    """Every request of the trace was rejected, so there is no result to report."""
+
+
+class Unfinished(TiermemError):
+    """The run ended with requests that were neither completed nor rejected."""
+
+    exit_status = 3

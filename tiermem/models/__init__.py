@@ -1,0 +1,1 @@
+"""The world as frozen values: tiers, links, machines, language models, and step times."""

@@ -1,0 +1,1 @@
+"""Figures, one function per kind: the only place that imports matplotlib."""

@@ -1,0 +1,1 @@
+"""The virtual body: SimPy performs the actions in virtual nanoseconds."""

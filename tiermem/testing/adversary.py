@@ -1,0 +1,162 @@
+"""The adversary: random histories against a controller, completions in any order, any of which
+may fail. After every event the books are counted again.
+
+Hand it any policy: `Adversary(policy_factory, seed_data).play(draw)`. It raises `AssertionError`
+naming the invariant that broke. `draw(low, high)` returns an integer; in a hypothesis test it is
+`lambda low, high: data.draw(st.integers(low, high))`, which then shrinks the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiermem.core.controller import Controller
+from tiermem.core.lease import LeaseState
+from tiermem.core.messages import (
+    Acquire,
+    Commit,
+    Deny,
+    Done,
+    Event,
+    Forget,
+    Hint,
+    Move,
+    Ready,
+    Release,
+)
+from tiermem.core.policy import Policy
+from tiermem.models.topology import Topology
+
+Draw = Callable[[int, int], int]
+
+
+class Adversary:
+    """Plays one random history against one controller."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        capacities_bytes: dict[str, int],
+        policy: Policy,
+        draw: Draw,
+        *,
+        may_fail: bool = True,
+    ) -> None:
+        self.controller = Controller(topology, capacities_bytes, policy)
+        self.history: list[tuple[int, Event, list[object]]] = []
+        self._tiers = topology.names
+        self._draw = draw
+        self._may_fail = may_fail
+        self._now = 0
+        self._next_lease = 0
+        self._asked: set[int] = set()  # acquired, not answered, not released
+        self._answered: set[int] = set()  # ready, not released
+        self._moves: dict[int, Move] = {}
+        self._sizes: dict[int, int] = {}
+        self._forgotten: set[int] = set()
+
+    def play(self, steps: int) -> None:
+        """Make `steps` random moves, then let everything end, and look for what was left over."""
+        choices = (self._acquire, self._acquire, self._answer, self._commit, self._release)
+        for _ in range(steps):
+            kind = self._draw(0, 9)
+            if kind < 8:
+                choices[min(kind, 7) % len(choices)]()
+            elif kind == 8:
+                self._hint()
+            else:
+                self._forget()
+        self._wind_down()
+
+    def _post(self, event: Event) -> None:
+        self._now += self._draw(0, 3)
+        actions = self.controller.on(event, self._now)
+        self.history.append((self._now, event, list(actions)))
+        for action in actions:
+            match action:
+                case Move():
+                    assert action.id not in self._moves, "INV-5: an id is used once"
+                    self._moves[action.id] = action
+                    assert action.nbytes == sum(self._sizes[b] for b in action.blocks)
+                case Ready(lease) | Deny(lease):
+                    assert lease in self._asked, "INV-6: a lease is answered once"
+                    self._asked.discard(lease)
+                    if isinstance(action, Ready):
+                        self._answered.add(lease)
+                        self._check_hits(action)
+        self._count()
+
+    def _check_hits(self, ready: Ready) -> None:
+        lease = self.controller.leases[ready.lease]
+        copies = self.controller.table.rooms[lease.at].copies
+        hits = sum(blocks for _, blocks in ready.hits)
+        assert hits <= len(lease.blocks)
+        for block in lease.blocks[:hits]:
+            assert copies[block].state.name != "ARRIVING", "a hit is readable"
+        for block in lease.blocks:
+            assert copies[block].pins > 0, "INV-3: a lease pins its blocks"
+
+    def _count(self) -> None:
+        scratch: dict[str, int] = {}
+        for lease in self.controller.leases.values():
+            if lease.state is not LeaseState.QUEUED:
+                scratch[lease.at] = scratch.get(lease.at, 0) + lease.scratch_bytes
+        self.controller.table.check(scratch)
+
+    def _acquire(self) -> None:
+        start, length = self._draw(0, 11), self._draw(1, 5)
+        blocks = tuple(range(start, start + length))
+        for block in blocks:
+            self._sizes.setdefault(block, self._draw(1, 3))
+        at = self._tiers[self._draw(0, len(self._tiers) - 1) if self._draw(0, 3) == 0 else 0]
+        lease, self._next_lease = self._next_lease, self._next_lease + 1
+        self._asked.add(lease)
+        sizes = tuple(self._sizes[block] for block in blocks)
+        self._post(Acquire(lease, blocks, sizes, at, self._draw(0, 3)))
+
+    def _answer(self) -> None:
+        if self._moves:
+            index = self._draw(0, len(self._moves) - 1)
+            move = self._moves.pop(sorted(self._moves)[index])
+            ok = not (self._may_fail and self._draw(0, 5) == 0)
+            self._post(Done(move.id, ok))
+
+    def _commit(self) -> None:
+        if self._answered:
+            ready = sorted(self._answered)
+            self._post(Commit(ready[self._draw(0, len(ready) - 1)]))
+
+    def _release(self) -> None:
+        leases = sorted(self._answered | self._asked)
+        if leases:
+            lease = leases[self._draw(0, len(leases) - 1)]
+            self._asked.discard(lease)
+            self._answered.discard(lease)
+            self._post(Release(lease))
+
+    def _hint(self) -> None:
+        start = self._draw(0, 11)
+        self._post(Hint(tuple(range(start, start + 3)), self._tiers[0]))
+
+    def _forget(self) -> None:
+        self._post(Forget((self._draw(0, 15),)))
+
+    def _wind_down(self) -> None:
+        """Answer every move, release every lease that is ready: nobody may be left waiting."""
+        for _ in range(100_000):
+            if self._moves:
+                move = self._moves.pop(min(self._moves))
+                self._post(Done(move.id, True))
+            elif self._answered:
+                lease = min(self._answered)
+                self._answered.discard(lease)
+                self._post(Release(lease))
+            else:
+                break
+        assert not self._asked, f"INV-6: leases {sorted(self._asked)} were left waiting"
+        assert not self.controller.leases, "a released lease is forgotten"
+        for room in self.controller.table.rooms.values():
+            assert room.pinned_bytes == 0, "nothing is pinned when nobody holds a lease"
+            for copy in room.copies.values():
+                assert copy.state.name == "READY", "nothing is on its way when nothing moves"
+                assert copy.ranked, "a copy that can leave is known to the eviction order"
