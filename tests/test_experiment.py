@@ -16,6 +16,7 @@ import pytest
 from tiermem import experiment, hits, registry
 from tiermem.errors import AllRejected, DoesNotFit, InputError, TiermemError, UnknownName
 from tiermem.policies.lru import LRU
+from tiermem.policies.placement import Waterfall
 from tiermem.report import folder
 from tiermem.scenario.simulation import capacities_for_kv
 from tiermem.traces import synthetic
@@ -36,8 +37,20 @@ def trace() -> Trace:
 @pytest.fixture
 def asked(trace: Trace, tmp_path: Path) -> dict[str, Any]:
     """The arguments of a comparison of two policies on a machine that is too small."""
+    return question(trace) | {"out": tmp_path / "out"}
+
+
+def question(trace: Trace) -> dict[str, Any]:
+    """What is compared; where it goes is missing."""
     names = {"trace": trace, "system": SYSTEM, "llm": LLM, "capacities": SMALL}
-    return {**names, "policies": ["lru", "fifo"], "kv_blocks": 3000, "out": tmp_path / "out"}
+    return {**names, "policies": ["lru", "fifo"], "kv_blocks": 3000}
+
+
+@pytest.fixture(scope="module")
+def first(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> folder.RunFolder:
+    """That comparison, made once for all tests that only look at it."""
+    out = tmp_path_factory.mktemp("first") / "out"
+    return experiment.compare(**question(trace), out=out)
 
 
 class Raises(LRU):
@@ -62,19 +75,18 @@ def data(out: Path) -> dict[str, bytes]:
     return {name: (out / name).read_bytes() for name in names}
 
 
-def test_every_request_and_token_is_accounted_for(asked: dict[str, Any], trace: Trace) -> None:
+def test_every_request_and_token_is_accounted_for(first: folder.RunFolder, trace: Trace) -> None:
     """Generated = completed + rejected + unfinished, and sources sum to the trace's tokens."""
-    found = experiment.compare(**asked)
-    assert [run["policy"] for run in found.runs] == ["lru", "fifo"]
-    for run in found.runs:
+    assert [run["policy"] for run in first.runs] == ["lru", "fifo"]
+    for run in first.runs:
         requests = run["requests"]
         assert requests["generated"] == len(trace)
         assert requests["completed"] + requests["rejected"] + requests["unfinished"] == len(trace)
         assert sum(run["prompt_tokens_by_source"].values()) == trace.prompt_tokens.sum()
         for tier in run["tiers"].values():
             assert tier["high_water_bytes"] <= tier["capacity_bytes"]
-    assert len(found.frame()) == 2 * len(trace)
-    assert len(found.figures) == 5
+    assert len(first.frame()) == 2 * len(trace)
+    assert len(first.figures) == 5
 
 
 def test_results_are_saved_before_anything_is_drawn(asked: dict[str, Any]) -> None:
@@ -85,17 +97,16 @@ def test_results_are_saved_before_anything_is_drawn(asked: dict[str, Any]) -> No
         loaded = folder.load(saved.path)
         seen.append((len(loaded.frame()), len(loaded.figures)))
 
-    experiment.compare(**asked, on_saved=look)
-    assert seen == [(2 * len(asked["trace"]), 0)]
+    experiment.compare(**asked | {"policies": ["lru"]}, on_saved=look)
+    assert seen == [(len(asked["trace"]), 0)]
 
 
 def test_equal_runs_write_equal_bytes_in_any_number_of_processes(
-    asked: dict[str, Any], tmp_path: Path
+    asked: dict[str, Any], first: folder.RunFolder
 ) -> None:
     """Checklist 13: the same seed and input give the same files, one process or two."""
-    experiment.compare(**asked)
-    experiment.compare(**asked | {"out": tmp_path / "again", "n_jobs": 2})
-    assert data(tmp_path / "out") == data(tmp_path / "again")
+    again = experiment.compare(**asked, n_jobs=2)
+    assert data(again.path) == data(first.path)
 
 
 def test_the_hash_seed_of_python_changes_nothing(trace: Trace, tmp_path: Path) -> None:
@@ -112,19 +123,19 @@ def test_the_hash_seed_of_python_changes_nothing(trace: Trace, tmp_path: Path) -
     assert data(tmp_path / "1") == data(tmp_path / "2")
 
 
-def test_another_policy_changes_no_other_line(asked: dict[str, Any], tmp_path: Path) -> None:
+def test_another_policy_changes_no_other_line(
+    asked: dict[str, Any], first: folder.RunFolder
+) -> None:
     """What one policy finds does not depend on which others are compared."""
-    experiment.compare(**asked)
-    more = asked | {"policies": ["lru", "s3fifo", "fifo"], "out": tmp_path / "more"}
-    experiment.compare(**more)
-    few = (tmp_path / "out/results.json").read_text().splitlines()
-    many = iter((tmp_path / "more/results.json").read_text().splitlines())
+    more = experiment.compare(**asked | {"policies": ["lru", "s3fifo", "fifo"]})
+    few = (first.path / "results.json").read_text().splitlines()
+    many = iter((more.path / "results.json").read_text().splitlines())
     assert all(line in many for line in few)
 
 
-def test_hit_curves_are_those_of_hits(asked: dict[str, Any], trace: Trace) -> None:
+def test_hit_curves_are_those_of_hits(first: folder.RunFolder, trace: Trace) -> None:
     """The curves of a folder are exact counts, with both orders of LRU and every bound."""
-    found = experiment.compare(**asked).table("hits")
+    found = first.table("hits")
     assert set(found["policy"]) == {"lru", "fifo", "belady", "belady-bypass", "infinite"}
     assert set(found.loc[found["policy"] == "lru", "order"]) == {"reverse", "forward"}
     capacity = int(found["capacity_blocks"].min())
@@ -136,22 +147,51 @@ def test_hit_curves_are_those_of_hits(asked: dict[str, Any], trace: Trace) -> No
 
 def test_curves_reach_beyond_every_block_and_stop_at_the_tiers(asked: dict[str, Any]) -> None:
     """From a few blocks to more than there are; a tier's own capacity is among the points."""
-    question = experiment.read(
-        asked["trace"], SYSTEM, LLM, ["lru"], {"capacities": SMALL, "kv_blocks": 3000}
-    )
-    capacities = experiment.curve_capacities(question)
-    unique = question.trace.unique_blocks
-    assert capacities[0] < 10 < unique < capacities[-1]
+    settings: experiment.Settings = {"capacities": SMALL, "kv_blocks": 3000}
+    read = experiment.read(asked["trace"], SYSTEM, LLM, ["lru"], settings)
+    capacities = experiment.curve_capacities(read)
+    assert capacities[0] < 10 < read.trace.unique_blocks < capacities[-1]
     assert 12 <= len(capacities) <= 16
-    block_bytes = question.trace.block_tokens * question.llm.kv_bytes_per_token
-    rooms = capacities_for_kv(question.system, question.llm)
+    block_bytes = read.trace.block_tokens * read.llm.kv_bytes_per_token
+    rooms = capacities_for_kv(read.system, read.llm)
     assert rooms["nvme"] // block_bytes in capacities
 
 
-def test_a_larger_lower_tier_is_faster(asked: dict[str, Any], tmp_path: Path) -> None:
+def test_a_slow_policy_is_counted_at_fewer_capacities() -> None:
+    """On a long trace a policy in a plain loop has fewer points, both ends among them."""
+    capacities = list(range(1, 16))
+    assert experiment.affordable("mine:Policy", capacities, 1000) == capacities
+    assert experiment.affordable("lru", capacities, 10**9) == capacities
+    few = experiment.affordable("mine:Policy", capacities, 10**9)
+    assert len(few) == 5
+    assert {1, 15} < set(few) <= set(capacities)
+
+
+class Whole(Waterfall):
+    """A whole policy: it decides for every tier, so it is no eviction order of one."""
+
+    touch_order = "reverse"
+
+    def __init__(self, capacities_bytes: dict[str, int]) -> None:
+        super().__init__()
+        orders = {tier: LRU(size) for tier, size in capacities_bytes.items()}
+        self.evict = orders.__getitem__
+        self.prefetch = registry.find("tiermem.prefetch", "none", kind="prefetch")().prefetch
+
+
+def test_a_whole_policy_is_simulated_and_has_no_curve(asked: dict[str, Any]) -> None:
+    """What decides over several tiers is compared, and is no line of the hit-rate figure."""
+    registry.register("tiermem.policy", "whole", Whole)
+    found = experiment.compare(**asked | {"policies": ["whole"]})
+    assert [run["policy"] for run in found.runs] == ["whole"]
+    assert "whole" not in set(found.table("hits")["policy"])
+    assert found.results["failed"] == []
+
+
+def test_a_larger_lower_tier_is_faster(asked: dict[str, Any], first: folder.RunFolder) -> None:
     """Fault 29: when hits change, TTFT changes with them."""
-    small = experiment.compare(**asked).runs[0]
-    large = asked | {"capacities": SMALL | {"dram": 2**37}, "out": tmp_path / "large"}
+    small = first.runs[0]
+    large = asked | {"capacities": SMALL | {"dram": 2**37}, "policies": ["lru"]}
     grown = experiment.compare(**large).runs[0]
     assert grown["hit_share"] > small["hit_share"]
     assert grown["ttft_s"]["mean"] < small["ttft_s"]["mean"]
@@ -241,16 +281,16 @@ def test_a_full_folder_is_refused_before_simulating(
 
 def test_values_will_do_for_names(asked: dict[str, Any], tmp_path: Path) -> None:
     """A trace, a system and a model that were made already are taken as they are."""
-    question = experiment.read(asked["trace"], SYSTEM, LLM, ["lru"], {})
-    renamed = replace(question.trace, name="renamed")
+    read = experiment.read(asked["trace"], SYSTEM, LLM, ["lru"], {})
+    renamed = replace(read.trace, name="renamed")
     found = experiment.simulate_to(
         trace=renamed,
-        system=question.system,
-        llm=question.llm,
+        system=read.system,
+        llm=read.llm,
         policy="lru",
         out=tmp_path / "one",
     )
     assert found.results["trace"]["name"] == "renamed"
     assert [run["policy"] for run in found.runs] == ["lru"]
     with pytest.raises(InputError, match="capacities"):
-        experiment.compare(**asked | {"system": question.system, "kv_blocks": None})
+        experiment.compare(**asked | {"system": read.system, "kv_blocks": None})

@@ -224,7 +224,7 @@ def test_placement_is_left_out_for_hits() -> None:
 
 def test_needs_nothing_heavy() -> None:
     """Counting loads neither pandas nor the simulator: it starts at once."""
-    heavy = {"pandas", "pyarrow", "numba", "simpy", "matplotlib"}
+    heavy = {"pandas", "pyarrow", "simpy", "matplotlib"}
     code = f"import sys, tiermem.hits; print(*sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -40,7 +40,6 @@ FLOORS = (
 HOMES = {
     "simpy": ("tiermem/sim/",),
     "matplotlib": ("tiermem/report/plots",),
-    "numba": ("tiermem/curves/",),
     "torch": ("tiermem/runtime/", "tiermem/offload/"),
     "kvikio": ("tiermem/runtime/", "tiermem/offload/"),
     "typer": ("tiermem/cli",),
@@ -59,7 +58,7 @@ SLOW = {
     "tiermem/__init__": {"importlib"},
 }
 SLOW_ANYWHERE = {
-    *("matplotlib", "numba", "torch", "kvikio", "joblib", "pyarrow", "tiermem.report.plots"),
+    *("matplotlib", "torch", "kvikio", "joblib", "pyarrow", "tiermem.report.plots"),
 }
 
 
@@ -155,7 +154,7 @@ def test_imports_have_no_circle() -> None:
 
 
 def test_third_party_modules_stay_in_their_rooms() -> None:
-    """SimPy in sim/, matplotlib in report/plots, numba in curves/, torch in runtime/."""
+    """SimPy in sim/, matplotlib in report/plots, torch in runtime/."""
     wrong = [
         f"{relative(path)}:{node.lineno}: {name}"
         for path in SOURCES
@@ -391,8 +390,8 @@ def test_imports_are_declared() -> None:
 
 @pytest.mark.parametrize("module", ["tiermem", "tiermem.cli"])
 def test_importing_is_light(module: str) -> None:
-    """`import tiermem` and the command line load no torch, simpy, pandas, matplotlib or numba."""
-    heavy = {"torch", "kvikio", "simpy", "pandas", "pyarrow", "matplotlib", "numba"}
+    """`import tiermem` and the command line load no torch, simpy, pandas or matplotlib."""
+    heavy = {"torch", "kvikio", "simpy", "pandas", "pyarrow", "matplotlib"}
     code = f"import sys, {module}; print(*sorted({heavy!r} & set(sys.modules)))"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -28,7 +28,7 @@ from tiermem.models.presets import System
 from tiermem.report import folder, origin
 from tiermem.report.folder import RunFolder
 from tiermem.report.progress import ProgressLine
-from tiermem.report.verdict import Failure, verdict
+from tiermem.report.verdict import Failure, must_end, verdict
 from tiermem.scenario.policies import make_policy
 from tiermem.scenario.simulation import Run, Scenario, Simulation, capacities_for_kv, simulate
 from tiermem.traces.catalog import open_trace
@@ -117,7 +117,7 @@ def compare(
         runs = [a.outcome for a in attempts if isinstance(a.outcome, Run)]
         failures = [a.outcome for a in attempts if isinstance(a.outcome, Failure)]
         if not runs:
-            _end([], failures, "")
+            raise verdict([], failures, "")
         begun = time.perf_counter()
         curves, broken = hit_curves(question, [run.policy for run in runs], line)
         wall_s["hit curves"] = time.perf_counter() - begun
@@ -132,7 +132,8 @@ def compare(
     if on_saved is not None:
         on_saved(saved)
     draw(saved)
-    _end(saved.runs, failures, f"results are in {saved.path}")
+    if must_end(saved.runs, failures):
+        raise verdict(saved.runs, failures, f"results are in {saved.path}")
     return saved
 
 
@@ -192,14 +193,15 @@ def hit_curves(
     failures = []
     rooms = capacities_for_kv(question.system, question.llm)
     # A policy that is more than an eviction order has no meaning in one tier without a clock.
-    orders_only = [name for name in policies if isinstance(make_policy(name, rooms), Parts)]
+    orders_only = [name for name in policies if type(make_policy(name, rooms)) is Parts]
     names = list(dict.fromkeys([*map(hits.without_placement, orders_only), *BOUNDS]))
     for done, name in enumerate(names):
         line.update("hit curves", done, len(names), "policies")
         orders = ("reverse", "forward") if name == "lru" else ("reverse",)
         try:
             for order in orders:
-                rows += hits.count(trace, [name], _affordable(name, capacities, trace), order)
+                sizes = affordable(name, capacities, trace.references)
+                rows += hits.count(trace, [name], sizes, order)
         except Exception as error:
             failures.append(Failure.of(name, error, "while its hits were counted"))
     return rows, failures
@@ -220,10 +222,10 @@ def curve_capacities(question: Question) -> list[int]:
     return sorted({*(round(step) for step in steps), *(n for n in tiers if low <= n <= top)})
 
 
-def _affordable(name: str, capacities: Sequence[int], trace: Trace) -> Sequence[int]:
+def affordable(name: str, capacities: Sequence[int], references: int) -> Sequence[int]:
     """All capacities for what is counted in array code; for a policy that has to be called for
     each reference so many of them, the first and last included, that it stays in seconds."""
-    points = max(5, LOOPED_REFERENCES // trace.references)
+    points = max(5, LOOPED_REFERENCES // references)
     if name in ARRAY_CODE or points >= len(capacities):
         return capacities
     chosen = np.linspace(0, len(capacities) - 1, points).round().astype(int)
@@ -294,9 +296,3 @@ def _contents(
     about = origin.about(question.trace, system, llm, question.seed)
     config = origin.config(about, system, llm, question.policies, capacities_for_kv(system, llm))
     return folder.Contents(runs, curves, about, config, process, failed)
-
-
-def _end(runs: Sequence[Mapping[str, Any]], failures: Sequence[Failure], where: str) -> None:
-    error = verdict(runs, failures, where)
-    if error is not None:
-        raise error

@@ -11,7 +11,8 @@ import importlib.util
 import inspect
 import sys
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def register(group: str, name: str, plugin: Any) -> None:
 def names(group: str) -> list[str]:
     """Every name known in `group`, sorted."""
     return sorted(
-        {point.name for point in entry_points(group=group)} | set(_registered.get(group, ()))
+        {point.name for point in _installed(group)} | set(_registered.get(group, ()))
     )
 
 
@@ -68,7 +69,7 @@ def find(group: str, target: str, *, kind: str) -> Any:
         return _load_from_module(target)
     if target in _registered.get(group, {}):
         return _registered[group][target]
-    for point in entry_points(group=group):
+    for point in _installed(group):
         if point.name == target:
             return point.load()
     raise UnknownName(kind, target, names(group))
@@ -107,6 +108,16 @@ def _keywords(plugin: Any, taken: int) -> tuple[list[str], bool]:
     places = [each for each in parameters if each.kind is not inspect.Parameter.KEYWORD_ONLY]
     known = [each.name for each in parameters if each.kind in named and each not in places[:taken]]
     return known, any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+
+
+def _installed(group: str) -> tuple[EntryPoint, ...]:
+    return _scanned(group, tuple(sys.path))
+
+
+@cache
+def _scanned(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of `group`; reading every package's metadata takes milliseconds."""
+    return tuple(entry_points(group=group))
 
 
 def _load_from_module(target: str) -> Any:

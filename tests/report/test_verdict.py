@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiermem.errors import AllRejected, TiermemError, Unfinished
-from tiermem.report.verdict import Failure, verdict
+from tiermem.report.verdict import Failure, must_end, verdict
 
 
 def run(policy: str, *, completed: int = 0, rejected: int = 0, unfinished: int = 0) -> Any:
@@ -26,7 +26,7 @@ def broken() -> Failure:
 
 def test_all_settled_is_no_error() -> None:
     """Rejected requests are counted and the run goes on: exit status 0."""
-    assert verdict([run("a", completed=5, rejected=1)], [], "here") is None
+    assert not must_end([run("a", completed=5, rejected=1)], [])
 
 
 def test_a_policy_that_raised_is_named_with_its_place() -> None:
@@ -45,12 +45,14 @@ def test_nobody_served_is_an_error() -> None:
     error = verdict([run("a", rejected=3), run("b", rejected=3)], [], "here")
     assert isinstance(error, AllRejected)
     assert "warned by a" in str(error)
-    assert verdict([run("a", rejected=3), run("b", completed=3)], [], "here") is None
+    assert must_end([run("a", rejected=3)], [])
+    assert not must_end([run("a", rejected=3), run("b", completed=3)], [])
 
 
 def test_unfinished_requests_end_with_status_three() -> None:
     """Unfinished comes before everything else, and loses no other line."""
     error = verdict([run("a", rejected=3), run("b", unfinished=2)], [broken()], "here")
+    assert must_end([run("b", unfinished=2)], [])
     assert isinstance(error, Unfinished)
     assert error.exit_status == 3
     assert "b: 2 of 2 requests unfinished (warned by b)" in str(error)
@@ -60,5 +62,5 @@ def test_unfinished_requests_end_with_status_three() -> None:
 def test_no_policy_left_has_no_results() -> None:
     """When every policy raised there is no folder to point at."""
     error = verdict([], [broken()], "results are in out")
-    assert error is not None
+    assert must_end([], [broken()])
     assert "results" not in str(error)

@@ -4,7 +4,7 @@ A mistake of the user ends in one line on stderr and exit status 1 (2 for bad us
 unfinished requests); a mistake of ours ends in a traceback. It knows no command's content.
 
 In this room, and only here, imports may stand inside functions: those of rooms that load pandas,
-SimPy or numba, so that `--help` and a bad option answer at once.
+or SimPy, so that `--help` and a bad option answer at once.
 """
 
 from __future__ import annotations

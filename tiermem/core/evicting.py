@@ -37,9 +37,9 @@ class Evictor:
         order, copies = self._books.orders[room.name], room.copies
         victims = []
         for block in order.victims():
-            copy = copies[block]
-            if copy.pins:
-                continue
+            copy = copies.get(block)
+            if copy is None or copy.pins or not copy.ranked:
+                continue  # a policy may be wrong about what is here
             assert copy.state is READY, "only READY copies are ranked"
             copy.ranked = False
             victims.append(block)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from tiermem.policies.walk import front_first
-
 
 class FIFO:
     """The oldest insertion goes first; use changes nothing."""
@@ -24,4 +22,4 @@ class FIFO:
         del self._inserted[block]
 
     def victims(self) -> Iterator[int]:
-        return front_first(self._inserted)
+        return iter(self._inserted)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from tiermem.policies.walk import front_first
 
 
 class _Bucket:
@@ -52,8 +51,8 @@ class LFU:
     def victims(self) -> Iterator[int]:
         bucket = self._ends.after
         while bucket is not self._ends:
-            yield from front_first(bucket.blocks)
-            bucket = bucket.after  # an emptied bucket still knows which one came after it
+            yield from bucket.blocks
+            bucket = bucket.after
 
     def _put(self, block: int, before: _Bucket, uses: int) -> None:
         """Into the bucket of `uses`, which follows `before` or is made there."""

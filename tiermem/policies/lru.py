@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from tiermem.policies.walk import front_first
-
 
 class LRU:
     """Least recently used goes first."""
@@ -24,4 +22,4 @@ class LRU:
         del self._used[block]
 
     def victims(self) -> Iterator[int]:
-        return front_first(self._used)
+        return iter(self._used)

@@ -219,6 +219,7 @@ def _check_contents(out: Path, target: Path, *, overwrite: bool) -> None:
     if not overwrite:
         raise RunFolderNotEmpty(
             f"{out}: this folder is not empty; choose another one, or overwrite the run in it"
+            " (--overwrite)"
         )
     foreign = [name for name in held if not _is_own(target / name)]
     if not foreign and not all(name.startswith(_PARTIAL) for name in held):

@@ -21,7 +21,7 @@ from tiermem.traces.trace import Trace
 
 PACKAGES = (
     "tiermem",
-    *("simpy", "numpy", "pandas", "pyarrow", "matplotlib", "numba", "pydantic", "joblib"),
+    *("simpy", "numpy", "pandas", "pyarrow", "matplotlib", "pydantic", "joblib"),
 )
 
 

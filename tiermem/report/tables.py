@@ -116,8 +116,8 @@ def belady_gap(hits: pd.DataFrame) -> list[str]:
     named = [f"{name} {shares[name]:+.1%}" for name in order]
     others = ", ".join(named) if named else "no other policy was compared"
     return [
-        f"Of the LRU-to-Belady gap in block hits at {capacity:,} blocks, where it is widest"
-        f" ({widest:,} hits): {others}."
+        f"Of the LRU-to-Belady gap in block hits at {capacity:,} blocks ({widest:,} hits, the"
+        f" widest of those counted): {others}."
     ]
 
 

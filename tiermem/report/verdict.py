@@ -32,27 +32,36 @@ class Failure:
         return cls(policy, f"raised {said}{place} {when}", text)
 
 
+def must_end(runs: Sequence[Mapping[str, Any]], failures: Sequence[Failure]) -> bool:
+    """Whether a comparison with these entries of results.json has to end with an error."""
+    unfinished = any(run["requests"]["unfinished"] for run in runs)
+    return bool(failures) or unfinished or _nobody_served(runs)
+
+
 def verdict(
     runs: Sequence[Mapping[str, Any]], failures: Sequence[Failure], where: str
-) -> TiermemError | None:
-    """The error to end with, or None when every request of every policy was settled.
+) -> TiermemError:
+    """The error to end with, once `must_end`.
 
-    `runs` are entries of results.json, `where` says where they lie. Unfinished requests come
-    first (exit status 3), then nobody served, then policies that raised; each line is kept.
+    `where` says where the results lie. Unfinished requests come first (exit status 3), then nobody
+    served, then policies that raised; each line is kept.
     """
     lines = [f"policy {failure.policy} {failure.error}" for failure in failures]
     left = [run for run in runs if run["requests"]["unfinished"]]
-    if left:
-        lines += [
-            f"{run['policy']}: {run['requests']['unfinished']:,} of"
-            f" {run['requests']['generated']:,} requests unfinished"
-            f" ({'; '.join(run['warnings']) or 'no reason was given'})"
-            for run in left
-        ]
-        return Unfinished("; ".join([*lines, where]))
-    if runs and all(run["requests"]["rejected"] == run["requests"]["generated"] for run in runs):
+    lines += [
+        f"{run['policy']}: {run['requests']['unfinished']:,} of"
+        f" {run['requests']['generated']:,} requests unfinished"
+        f" ({'; '.join(run['warnings']) or 'no reason was given'})"
+        for run in left
+    ]
+    kind = Unfinished if left else AllRejected if _nobody_served(runs) else TiermemError
+    if kind is AllRejected:
         why = runs[0]["warnings"][0] if runs[0]["warnings"] else "no reason was given"
-        return AllRejected("; ".join([*lines, f"every request was rejected ({why})", where]))
-    if lines:
-        return TiermemError("; ".join([*lines, where] if runs else lines))
-    return None
+        lines.append(f"every request was rejected ({why})")
+    assert lines, "nothing went wrong"
+    return kind("; ".join([*lines, where] if runs else lines))
+
+
+def _nobody_served(runs: Sequence[Mapping[str, Any]]) -> bool:
+    counted = [run["requests"] for run in runs]
+    return bool(counted) and all(found["rejected"] == found["generated"] for found in counted)
