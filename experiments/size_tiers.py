@@ -2,8 +2,8 @@
 
 Sweeps the capacity of one tier, simulates at each size, and shows the share of prompt tokens hit
 and the time to first token against capacity. The smallest size within 5 % of the best mean TTFT is
-the recommendation. Writes `table.md`, `table.parquet` and one figure. With `--only`, the tiers
-below the swept one are shrunk to 1 GiB, so that they cannot stand in for it.
+the recommendation. Writes `table.md`, `table.parquet` and one figure. The tiers below the swept
+one are shrunk to 1 GiB each, so that they cannot stand in for it; `--keep-below` leaves them.
 
     python experiments/size_tiers.py --tier dram --sizes 16GiB,64GiB,256GiB --out results/dram
 """
@@ -37,7 +37,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--policy", default="lru,s3fifo", help="several by commas")
     parser.add_argument("--tier", default="dram")
     parser.add_argument("--sizes", default="4GiB,16GiB,64GiB,128GiB,256GiB,512GiB,1TiB")
-    parser.add_argument("--only", action="store_true", help="shrink the tiers below")
+    parser.add_argument(
+        "--keep-below", action="store_true", help="leave the tiers below as they are"
+    )
     parser.add_argument("--out", type=Path, default=Path("results/size_tiers"))
     parser.add_argument("--quick", action="store_true", help="a small part, in seconds")
     return parser.parse_args()
@@ -51,7 +53,7 @@ def sweep(args: argparse.Namespace) -> tuple[pd.DataFrame, dict[str, object]]:
         trace, sizes = trace.head(min(QUICK_REQUESTS, len(trace))), sizes[:3]
     kv_blocks = QUICK_KV_BLOCKS if args.quick else None
     names = presets.system(args.system).topology
-    below = names.below(args.tier) if args.only else ()
+    below = () if args.keep_below else names.below(args.tier)
     rows = []
     for size in sizes:
         capacities = {args.tier: size} | {tier: parse_bytes("1GiB") for tier in below}
@@ -84,7 +86,8 @@ def main() -> int:
     advice = f"{format_bytes(enough['capacity_bytes'])} of {args.tier} with {enough['policy']}"
     print(f"{page}\n{advice} is within {NEAR_BEST - 1:.0%} of the best mean TTFT, {best:.4g} s.")
     (args.out / "table.md").write_text(page, encoding="utf-8")
-    print(draw_sweep(table, subject, args.out / "size_tiers.png"))
+    notes = [] if args.keep_below else [f"tiers below {args.tier}: 1 GiB each"]
+    print(draw_sweep(table, subject, args.out / "size_tiers.png", notes))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -74,8 +75,18 @@ def test_the_wheel_needs_no_torch(wheel: zipfile.ZipFile) -> None:
     assert all("extra ==" in line for line in heavy)
 
 
+def shown_in_the_readme() -> str:
+    """The table of the main job in README.md; when results change, paste the new one."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [table] = re.findall(r"^\| policy \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    return str(table)
+
+
 def test_the_wheel_runs_in_an_empty_folder(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """`tiermem compare --out DIR` from the unpacked wheel alone: the main job, with its figures."""
+    """`tiermem compare --out DIR` from the unpacked wheel alone: the main job, with its figures.
+
+    What it finds is what the README shows.
+    """
     site, empty = tmp_path / "site", tmp_path / "empty"
     wheel.extractall(site)
     empty.mkdir()
@@ -89,6 +100,7 @@ def test_the_wheel_runs_in_an_empty_folder(wheel: zipfile.ZipFile, tmp_path: Pat
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith(str(site))
+    assert shown_in_the_readme() in (empty / "out" / "table.md").read_text(encoding="utf-8")
     results = json.loads((empty / "out" / "results.json").read_text())
     assert len(results["runs"]) == 3
     assert len(list((empty / "out").glob("*.png"))) >= 4

@@ -35,7 +35,7 @@ from tiermem.traces.catalog import open_trace
 from tiermem.traces.trace import Trace
 
 DEFAULT_TRACE = "synthetic-chat"
-DEFAULT_SYSTEM = "h100-ddr5-cxl-nvme"
+DEFAULT_SYSTEM = "h100-share-ddr5-cxl-nvme"
 DEFAULT_LLM = "llama-3.1-8b"
 DEFAULT_POLICIES = ("lru", "fifo", "s3fifo")
 

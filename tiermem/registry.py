@@ -1,4 +1,4 @@
-"""One road for plug-ins: a registered name, an entry point, or `module:Name` for a file on the desk.
+"""One road for plug-ins: a registered name, an entry point, or `module:Name` for a file at hand.
 
 Built-ins take the same road: they are entry points of this package. `spec` strings carry
 parameters, as in `s3fifo:small=0.2`; a value is read as int, float, bool or text.
@@ -58,9 +58,7 @@ def register(group: str, name: str, plugin: Any) -> None:
 
 def names(group: str) -> list[str]:
     """Every name known in `group`, sorted."""
-    return sorted(
-        {point.name for point in _installed(group)} | set(_registered.get(group, ()))
-    )
+    return sorted({point.name for point in _installed(group)} | set(_registered.get(group, ())))
 
 
 def find(group: str, target: str, *, kind: str) -> Any:
@@ -143,7 +141,8 @@ def _load_file(path: Path) -> Any:
     """Import a file of the current folder without touching `sys.path`."""
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path.resolve())
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(name, module)
     spec.loader.exec_module(module)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 import tomllib
@@ -116,6 +117,22 @@ def test_4_the_shipped_trace_can_be_made_again(command: Command, tmp_path: Path)
     words[words.index("--out") + 1] = str(out)
     command(*words[1:])
     assert out.read_bytes() == (ROOT / "traces" / row["file"]).read_bytes()
+
+
+def test_4_nothing_recorded_is_shipped(shared: Path) -> None:
+    """No file of the recorded traces is among those of this project."""
+    recorded = {
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (shared / "traces").rglob("*")
+        if path.is_file()
+    }
+    ours = [
+        path
+        for name in ("traces", "models", "tests", "tiermem", "docs")
+        for path in (ROOT / name).rglob("*")
+        if path.is_file() and path.stat().st_size
+    ]
+    assert [p for p in ours if hashlib.sha256(p.read_bytes()).hexdigest() in recorded] == []
 
 
 def test_6_built_in_policies_are_entry_points(command: Command) -> None:

@@ -55,27 +55,24 @@ def test_compare_keeps_the_order_of_the_policies(
     assert [run["policy"] for run in runs] == policies
 
 
-def test_capacities_reach_the_simulation(
+def test_capacities_and_reported_blocks_are_in_force(
     trace: Path, tmp_path: Path, tiermem: Callable[..., Any]
 ) -> None:
-    """`--capacity` wins over the system's own, and what is in force is written down."""
-    out = tmp_path / "out"
-    more = ["--policy", "lru", "--capacity", "dram=3GiB", "--capacity", "nvme=5GB"]
-    assert tiermem("simulate", trace, *SYSTEM, *more, "--out", out).status == 0
-    config = json.loads((out / "config.json").read_text())
-    assert config["kv_capacities_bytes"]["dram"] == 3 * 2**30
-    assert config["kv_capacities_bytes"]["nvme"] == 5 * 10**9
+    """What was given wins over the system's own, and what is in force is written down.
 
-
-def test_reported_blocks_win_over_the_sum(
-    trace: Path, tmp_path: Path, tiermem: Callable[..., Any]
-) -> None:
-    """`--kv-blocks` is what the engine said: 2,000 blocks of 16 tokens of 147,456 bytes."""
+    The engine reported 2,000 blocks of 16 tokens, each of 147,456 bytes.
+    """
     out = tmp_path / "out"
-    more = ["--policy", "lru", "--kv-blocks", 2000, "--kv-block-tokens", 16]
-    assert tiermem("simulate", trace, *SYSTEM, *more, "--out", out).status == 0
+    tiers = ["--capacity", "dram=3GiB", "--capacity", "nvme=5GB"]
+    engine = ["--kv-blocks", 2000, "--kv-block-tokens", 16]
+    words = ["simulate", trace, *SYSTEM, "--policy", "lru", *tiers, *engine, "--out", out]
+    assert tiermem(*words).status == 0
     config = json.loads((out / "config.json").read_text())
-    assert config["kv_capacities_bytes"]["hbm"] == 2000 * 16 * 147_456
+    assert config["kv_capacities_bytes"] == {
+        "hbm": 2000 * 16 * 147_456,
+        "dram": 3 * 2**30,
+        "nvme": 5 * 10**9,
+    }
 
 
 def test_overwrite_replaces_the_run(

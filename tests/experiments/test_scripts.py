@@ -50,7 +50,7 @@ def test_policies_of_one_comparison_saw_the_same_trace(tmp_path: Path) -> None:
 def test_a_larger_tier_never_hits_less_under_lru(tmp_path: Path) -> None:
     """size_tiers: hit share rises with capacity, and the table is the sweep that was asked for."""
     sizes = "1GiB,4GiB,64GiB"
-    arguments = ("--policy", "lru", "--only", "--sizes", sizes, "--out", tmp_path / "out")
+    arguments = ("--policy", "lru", "--sizes", sizes, "--out", tmp_path / "out")
     done = run("size_tiers.py", "--quick", *arguments)
     assert done.returncode == 0, done.stderr
     table = pd.read_parquet(tmp_path / "out/table.parquet")

@@ -38,13 +38,13 @@ class Books:
     def rank(self, room: Room, block: int, copy: Copy) -> None:
         """Make a copy known to the eviction order of its tier, once."""
         if not copy.ranked:
-            copy.ranked = True
+            room.rank(copy)
             self.orders[room.name].insert(block, copy.nbytes)
 
     def unrank(self, room: Room, block: int, copy: Copy) -> None:
         """The eviction order knows the copy no more."""
         if copy.ranked:
-            copy.ranked = False
+            room.unrank(copy)
             self.orders[room.name].remove(block)
 
     def unpinned(self, room: Room, block: int, copy: Copy) -> None:
@@ -59,3 +59,10 @@ class Books:
                 self.forgotten.discard(block)
         else:
             self.rank(room, block, copy)
+
+    def settle_forgotten(self) -> None:
+        """A forgotten block that no tier holds any more is as if it had never been: it may be
+        written again, and stay."""
+        rooms = self.rooms.values()
+        gone = [b for b in self.forgotten if not any(b in room.copies for room in rooms)]
+        self.forgotten.difference_update(gone)

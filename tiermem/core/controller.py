@@ -76,6 +76,8 @@ class Controller:
         books = self._books
         out = books.out = []
         self._answers[type(event)](event)
+        if books.forgotten:
+            books.settle_forgotten()
         while books.dirty:
             for room in self._upwards:
                 if room.name in books.dirty:
@@ -115,43 +117,36 @@ class Controller:
             if copy.state is ARRIVING and copy.moving < 0:
                 copy.state = READY
                 written.append(block)
-        self._use(lease)
-        books.mark(lease.at)
         if written:
             for target in books.policy.admit(written, lease.at, self.view):
                 self._evictor.write_through(written, lease.at, target)
 
-    def _use(self, lease: Lease) -> None:
-        """Make the lease's blocks recent, in the policy's order, once."""
-        lease.used = True
-        order, copies = self._books.orders[lease.at], self._rooms[lease.at].copies
-        for block in reversed(lease.blocks) if self._books.backwards else lease.blocks:
-            copy = copies[block]
-            if copy.ranked:
-                order.touch(block)
-            elif copy.state is READY:
-                copy.ranked = True
-                order.insert(block, copy.nbytes)
-
     def _release(self, event: Release) -> None:
+        """The lease's blocks become recent, in the policy's order, and may leave.
+
+        New ones are known to the eviction order from here on: what nobody may evict is no
+        candidate to be looked at.
+        """
         books = self._books
         lease = books.leases.pop(event.lease)
         if lease.state is LeaseState.QUEUED:
             books.queues[lease.at].remove(lease)
             books.dirty.add(lease.at)
             return
-        if not lease.used:
-            self._use(lease)
         room = self._rooms[lease.at]
+        copies, touch = room.copies, books.orders[lease.at].touch
         unwritten = []
-        for block in lease.blocks:
-            copy = room.copies[block]
-            if not room.unpin(copy):
-                continue
-            if copy.state is ARRIVING and copy.moving < 0:
-                unwritten.append(block)
-            else:
-                books.unpinned(room, block, copy)
+        for block in reversed(lease.blocks) if books.backwards else lease.blocks:
+            copy = copies[block]
+            if copy.ranked:
+                touch(block)
+            elif copy.state is READY:
+                books.rank(room, block, copy)
+            if room.unpin(copy):
+                if copy.state is ARRIVING and copy.moving < 0:
+                    unwritten.append(block)
+                elif books.forgotten:
+                    books.unpinned(room, block, copy)
         if unwritten:
             room.remove(unwritten)
             books.out.append(Drop(tuple(unwritten), lease.at, "unwritten"))
@@ -182,19 +177,23 @@ class Controller:
     def _arrive(self, transfer: Transfer, ok: bool) -> None:
         """The target copies are READY; or, after a failure, unwritten."""
         books, room = self._books, self._rooms[transfer.target]
-        copies, insert = room.copies, books.orders[room.name].insert
+        insert, evictable = books.orders[room.name].insert, 0
         for block in transfer.blocks:
-            copy = copies[block]
+            copy = room.copies[block]
             copy.moving = -1
             if ok:
                 copy.state = READY
-                if not copy.pins:
+                if not copy.pins:  # ranked here, not by `rank`: the hottest loop there is
                     copy.ranked = True
+                    evictable += copy.nbytes
                     insert(block, copy.nbytes)
-                    if books.forgotten:
-                        books.unpinned(room, block, copy)
             elif not copy.pins:
                 room.remove((block,))
+        room.evictable_bytes += evictable
+        if ok and books.forgotten:
+            for block in transfer.blocks:
+                if not room.copies[block].pins:
+                    books.unpinned(room, block, room.copies[block])
 
     def _depart(self, transfer: Transfer, ok: bool) -> None:
         """The copies that moved down are gone, unless they were wanted again or the move failed."""

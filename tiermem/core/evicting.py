@@ -8,7 +8,7 @@ from itertools import pairwise
 from tiermem.core.books import Books
 from tiermem.core.lease import Transfer
 from tiermem.core.messages import Drop, Move
-from tiermem.core.table import ARRIVING, READY, Copy, Room
+from tiermem.core.table import ARRIVING, Copy, Room
 
 
 class Evictor:
@@ -31,35 +31,40 @@ class Evictor:
         and the next one finds room (`Place.demote_ahead`).
         """
         short = need - room.free_bytes - room.leaving_bytes
-        if short <= 0:
+        if short <= 0 or not room.evictable_bytes:
             return
-        short += self._ahead_bytes[room.name]
-        order, copies = self._books.orders[room.name], room.copies
-        victims = []
-        for block in order.victims():
-            copy = copies.get(block)
-            if copy is None or copy.pins or not copy.ranked:
-                continue  # a policy may be wrong about what is here
-            assert copy.state is READY, "only READY copies are ranked"
-            copy.ranked = False
-            victims.append(block)
-            short -= copy.nbytes
-            if short <= 0:
-                break
-        if not victims:
-            return
-        for block in victims:
-            order.remove(block)
+        victims, sizes = self._victims(room, short + self._ahead_bytes[room.name])
         targets = self._books.policy.demote(victims, room.name, self._books.view)
         assert len(targets) == len(victims), "demote answers for every victim"
-        for target, blocks in self._destinations(victims, targets, room).items():
+        for target, blocks in self._destinations(victims, sum(sizes), targets, room).items():
             if target in self._rooms:
-                nbytes = sum([copies[block].nbytes for block in blocks])
+                nbytes = sum([room.copies[block].nbytes for block in blocks])
                 route = (room.name, target)
                 self._queue(Transfer(next(self._books.ids), "demote", blocks, nbytes, route))
             else:
                 room.remove(blocks)
                 self._books.out.append(Drop(tuple(blocks), room.name, target))
+
+    def _victims(self, room: Room, short: int) -> tuple[list[int], list[int]]:
+        """Take blocks of `short` bytes or more out of the eviction order, as far as there are
+        any; with their sizes. A policy may be wrong about what is here."""
+        order, get = self._books.orders[room.name], room.copies.get
+        victims, sizes = [], []
+        short = min(short, room.evictable_bytes)
+        for block in order.victims():
+            copy = get(block)
+            if copy is None or copy.pins or not copy.ranked:
+                continue
+            copy.ranked = False
+            victims.append(block)
+            sizes.append(copy.nbytes)
+            short -= copy.nbytes
+            if short <= 0:
+                break
+        room.evictable_bytes -= sum(sizes)
+        for block in victims:
+            order.remove(block)
+        return victims, sizes
 
     def keep_ahead(self, room: Room) -> None:
         """Make room before it is asked for, so that the next one need not wait."""
@@ -68,28 +73,30 @@ class Evictor:
             self.make_room(room, ahead)
 
     def _destinations(
-        self, victims: list[int], targets: Sequence[str | None], room: Room
+        self, victims: list[int], nbytes: int, targets: Sequence[str | None], room: Room
     ) -> dict[str, list[int]]:
         """The victims by the tier they move to, or by the cause of their drop."""
         below, copies = self._below[room.name], room.copies
+        fate: dict[str, list[int]] = {}
         first = targets[0]
-        if first in below and targets.count(first) == len(targets):  # the common case, at once
+        if first in below and targets.count(first) == len(targets):
+            # The common case at once: all go to one tier, and those not there already fit.
             lower = self._rooms[first]
-            nbytes = sum([copies[block].nbytes for block in victims])
-            if (
-                nbytes <= lower.capacity_bytes - lower.pinned_bytes
-                and lower.copies.keys().isdisjoint(victims)
-            ):
-                return {first: victims}
-        sorted_out: dict[str, list[int]] = {}
+            if nbytes <= lower.capacity_bytes - lower.pinned_bytes:
+                absent = [block for block in victims if block not in lower.copies]
+                if absent:
+                    fate[first] = absent
+                if len(absent) == len(victims):
+                    return fate
+                victims = [block for block in victims if block in lower.copies]
         promised = dict.fromkeys(below, 0)
-        for block, wanted in zip(victims, targets, strict=True):
-            nbytes = copies[block].nbytes
-            target = self._destination(block, nbytes, wanted, below, promised)
+        for block, wanted in zip(victims, targets, strict=False):
+            size = copies[block].nbytes
+            target = self._destination(block, size, wanted, below, promised)
             if target in promised:
-                promised[target] += nbytes
-            sorted_out.setdefault(target, []).append(block)
-        return sorted_out
+                promised[target] += size
+            fate.setdefault(target, []).append(block)
+        return fate
 
     def _destination(
         self,

@@ -29,7 +29,6 @@ class Lease:
         "scratch_bytes",
         "sizes",
         "state",
-        "used",
         "waiting",
     )
 
@@ -40,7 +39,6 @@ class Lease:
         self.nbytes = sum(self.sizes) + self.scratch_bytes  # all the room it asks for
         self.need_bytes = 0  # what of it was not there when last looked
         self.waiting = 0  # transfers still to come
-        self.used = False  # its blocks have been made recent
 
     def truncate(self, lost: Sequence[int]) -> None:
         """Some blocks could not be fetched: hits end before the first of them."""

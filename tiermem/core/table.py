@@ -37,7 +37,15 @@ class Copy:
 class Room:
     """The copies and the bytes of one tier."""
 
-    __slots__ = ("capacity_bytes", "copies", "leaving_bytes", "name", "pinned_bytes", "used_bytes")
+    __slots__ = (
+        "capacity_bytes",
+        "copies",
+        "evictable_bytes",
+        "leaving_bytes",
+        "name",
+        "pinned_bytes",
+        "used_bytes",
+    )
 
     def __init__(self, name: str, capacity_bytes: int) -> None:
         self.name = name
@@ -46,6 +54,7 @@ class Room:
         self.used_bytes = 0
         self.pinned_bytes = 0  # of pinned copies, and of scratch
         self.leaving_bytes = 0  # of LEAVING copies that nothing pins
+        self.evictable_bytes = 0  # of ranked copies that nothing pins
 
     @property
     def free_bytes(self) -> int:
@@ -70,6 +79,7 @@ class Room:
         nbytes = leaving = 0
         for copy in map(self.copies.pop, blocks):
             assert copy.pins == 0, "INV-3: a pinned copy never leaves"
+            assert not copy.ranked, "what leaves is no longer known to the eviction order"
             nbytes += copy.nbytes
             if copy.state is LEAVING:
                 leaving += copy.nbytes
@@ -80,7 +90,9 @@ class Room:
         """Forbid leaving once more."""
         if copy.pins == 0:
             self.pinned_bytes += copy.nbytes
-            if copy.state is LEAVING:
+            if copy.ranked:
+                self.evictable_bytes -= copy.nbytes
+            elif copy.state is LEAVING:
                 self.leaving_bytes -= copy.nbytes
         copy.pins += 1
 
@@ -91,9 +103,26 @@ class Room:
         if copy.pins:
             return False
         self.pinned_bytes -= copy.nbytes
-        if copy.state is LEAVING:
+        if copy.ranked:
+            self.evictable_bytes += copy.nbytes
+        elif copy.state is LEAVING:
             self.leaving_bytes += copy.nbytes
         return True
+
+    def rank(self, copy: Copy) -> None:
+        """The eviction order of this tier knows the copy from now on."""
+        assert copy.state is READY, "only READY copies are ranked"
+        assert not copy.ranked, "a copy is ranked once"
+        copy.ranked = True
+        if not copy.pins:
+            self.evictable_bytes += copy.nbytes
+
+    def unrank(self, copy: Copy) -> None:
+        """The eviction order of this tier knows the copy no more."""
+        assert copy.ranked, "only a ranked copy can be unranked"
+        copy.ranked = False
+        if not copy.pins:
+            self.evictable_bytes -= copy.nbytes
 
     def leave(self, blocks: Sequence[int], moving: int) -> None:
         """READY copies that nothing pins start on their way down."""
@@ -148,8 +177,10 @@ class BlockTable:
             held = sum(copy.nbytes for copy in copies)
             pinned = sum(copy.nbytes for copy in copies if copy.pins)
             leaving = sum(copy.nbytes for copy in copies if copy.state is LEAVING and not copy.pins)
+            evictable = sum(copy.nbytes for copy in copies if copy.ranked and not copy.pins)
             scratch = scratch_bytes.get(name, 0)
             assert room.used_bytes == held + scratch, f"INV-1 at {name}"
             assert room.pinned_bytes == pinned + scratch, f"pins at {name}"
             assert room.leaving_bytes == leaving, f"leaving at {name}"
+            assert room.evictable_bytes == evictable, f"evictable at {name}"
             assert 0 <= room.used_bytes <= room.capacity_bytes, f"INV-1 at {name}"

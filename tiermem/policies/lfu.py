@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 
-
 class _Bucket:
     """The blocks used `uses` times, least recent first, between its neighbours in the list."""
 

@@ -29,6 +29,8 @@ from tiermem.core.table import Room
 
 CAUSES = ("fetch", "demote", "write", "prefetch")
 DROPS = ("evict", "clean", "no_room", "forget", "failed", "unwritten")
+_CAUSE = {cause: index for index, cause in enumerate(CAUSES)}
+_DROP = {cause: index for index, cause in enumerate(DROPS)}
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "submit": ("request", "arrival_ns", "prompt_tokens", "output_tokens"),
@@ -121,7 +123,7 @@ class Log:
         self.rows["move"].extend(
             (
                 action.id,
-                CAUSES.index(action.cause),
+                _CAUSE[action.cause],
                 self._index[action.source],
                 self._index[action.target],
                 len(action.blocks),
@@ -133,7 +135,7 @@ class Log:
     def _run(self, now: int, action: Run) -> None:
         self._runs.add(action.id)
         step = action.operator
-        prefill_tokens = sum(tokens for tokens, _ in step.prefill)
+        prefill_tokens = sum([tokens for tokens, _ in step.prefill]) if step.prefill else 0
         self.rows["run"].extend((action.id, now, step.decodes, prefill_tokens))
 
     def _done(self, now: int, event: Done) -> None:
@@ -146,7 +148,7 @@ class Log:
 
     def _drop(self, now: int, action: Drop) -> None:
         self.rows["drop"].extend(
-            (self._index[action.tier], DROPS.index(action.cause), len(action.blocks), now)
+            (self._index[action.tier], _DROP[action.cause], len(action.blocks), now)
         )
 
 

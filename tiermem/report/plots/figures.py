@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -31,6 +31,8 @@ def draw(folder: RunFolder) -> list[Path]:
     ]
 
 
-def draw_sweep(sweep: pd.DataFrame, results: dict[str, object], path: Path) -> Path:
+def draw_sweep(
+    sweep: pd.DataFrame, results: dict[str, object], path: Path, notes: Sequence[str] = ()
+) -> Path:
     """Write the figure of a sweep of one tier's capacity (see `capacity_sweep`) to `path`."""
-    return style.save(capacity_sweep(results, sweep), path)
+    return style.save(capacity_sweep(results, sweep, notes), path)

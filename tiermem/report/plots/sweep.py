@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,14 +14,19 @@ from tiermem.report.plots import style
 _GIB = 2**30
 
 
-def capacity_sweep(results: Mapping[str, Any], sweep: pd.DataFrame) -> Figure:
+def capacity_sweep(
+    results: Mapping[str, Any], sweep: pd.DataFrame, notes: Sequence[str] = ()
+) -> Figure:
     """Two panels over capacity (log): share of prompt tokens hit, and mean and p99 TTFT.
 
     `sweep` has one row per capacity and policy: tier, capacity_bytes, policy, hit_share,
-    ttft_mean_s, ttft_p99_s, n. `results` names trace, system and model as results.json does.
+    ttft_mean_s, ttft_p99_s, n. `results` names trace, system and model as results.json does;
+    `notes` go into the head.
     """
     tier = str(sweep["tier"].iloc[0])
-    made = style.figure(results, f"What the size of {tier} buys", [style.SIMULATED], (9.0, 4.7))
+    made = style.figure(
+        results, f"What the size of {tier} buys", [style.SIMULATED, *notes], (9.0, 4.7)
+    )
     left, right = style.panels(made, 1, 2)
     colours = style.policy_colours(sweep["policy"])
     for place, (name, rows) in enumerate(sweep.groupby("policy", sort=False)):
