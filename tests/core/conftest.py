@@ -25,7 +25,9 @@ def _machine(capacities: dict[str, int]) -> Topology:
         Tier(name, kind, size, 1e9, 1e9, 0)
         for (name, size), kind in zip(capacities.items(), KINDS, strict=False)
     )
-    return Topology(tiers, tuple(Link(f"to {t.name}", (t.name, "host"), 1e9, True, 0) for t in tiers))
+    return Topology(
+        tiers, tuple(Link(f"to {t.name}", (t.name, "host"), 1e9, True, 0) for t in tiers)
+    )
 
 
 def _policy(

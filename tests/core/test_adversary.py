@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiermem.core.controller import Controller
+from tiermem.core.messages import Drop
 from tiermem.core.policy import Policy
 from tiermem.policies.fifo import FIFO
 from tiermem.policies.lfu import LFU
@@ -35,7 +36,8 @@ def duel(machine: Any, make_policy: Any) -> Callable[..., None]:
     """Play one history, and feed its events to a fresh controller."""
 
     def play(evict: Any, draw: Draw, longest: int) -> None:
-        capacities = {name: draw(2, 14) for name in NAMES[: draw(1, 3)]}
+        names = NAMES[: draw(1, 3)]
+        capacities = {name: draw(3, 25) for name in names}
         through, order = draw(0, 1) == 1, ("reverse", "forward")[draw(0, 1)]
         ahead = (0.0, 0.3)[draw(0, 1)]
 
@@ -46,6 +48,9 @@ def duel(machine: Any, make_policy: Any) -> Callable[..., None]:
         topology = machine(capacities)
         adversary = Adversary(topology, capacities, policy(), draw)
         adversary.play(draw(5, longest))
+        for _, _, actions in adversary.history:
+            gone = {a.tier for a in actions if isinstance(a, Drop) and a.cause == "evict"}
+            assert gone <= {names[-1]}, "INV-4: a waterfall lets go at its foot only"
         twin = Controller(topology, capacities, policy())
         for now, event, actions in adversary.history:
             again = twin.on(event, now)

@@ -53,14 +53,28 @@ def test_orders_are_told_the_truth(machine: Any, make_policy: Any, order: str) -
             assert policy.evict(name).here == sizes, f"seed {seed}"
 
 
-def test_a_block_is_known_from_its_first_use(world: Callable[..., Any]) -> None:
-    """A committed block is a resident while its lease holds it; an unwritten one is not."""
+def test_a_block_is_known_when_it_is_let_go(world: Callable[..., Any]) -> None:
+    """Committed blocks of a running lease are pinned and in no order; when the lease ends they
+    are inserted, tail first."""
     hbm = world({"hbm": 4}, evict=Strict)
     order = hbm.controller._books.orders["hbm"]
     hbm.acquire(1, [1, 2])
-    assert list(order.victims()) == []
     hbm.commit(1)
+    assert list(order.victims()) == []
+    hbm.release(1)
     assert list(order.victims()) == [2, 1]
+
+
+def test_recent_is_what_was_let_go_last(world: Callable[..., Any]) -> None:
+    """Recency is the end of use, not its start: the lease that began first ended last."""
+    hbm = world({"hbm": 4}, evict=Strict)
+    hbm.write(1, [1])
+    hbm.write(2, [2])
+    hbm.acquire(3, [1])
+    hbm.acquire(4, [2])
+    hbm.release(4)
+    hbm.release(3)
+    assert list(hbm.controller._books.orders["hbm"].victims()) == [2, 1]
 
 
 def test_the_longest_wait_is_retried_when_bytes_come_free(world: Callable[..., Any]) -> None:

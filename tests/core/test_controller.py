@@ -43,7 +43,7 @@ def test_what_was_not_committed_goes_with_its_lease(world: Worlds) -> None:
     """Unwritten blocks leave nothing behind: no bytes and no hit."""
     hbm = world({"hbm": 4})
     hbm.acquire(1, [1, 2], scratch=1)
-    assert hbm.release(1) == [Drop((1, 2), "hbm", "unwritten")]
+    assert hbm.release(1) == [Drop((2, 1), "hbm", "unwritten")]
     assert hbm.used("hbm") == 0
     assert hbm.acquire(2, [1, 2]) == [Ready(2, ())]
 
@@ -74,7 +74,7 @@ def test_a_lease_waits_when_the_room_is_held(world: Worlds) -> None:
     hbm.acquire(1, [1, 2])
     assert hbm.acquire(2, [3, 4, 5]) == []
     assert hbm.used("hbm") == 2
-    assert hbm.release(1) == [Drop((1, 2), "hbm", "unwritten"), Ready(2, ())]
+    assert hbm.release(1) == [Drop((2, 1), "hbm", "unwritten"), Ready(2, ())]
 
 
 def test_leases_are_granted_in_order(world: Worlds) -> None:
@@ -94,7 +94,7 @@ def test_a_queued_lease_can_be_given_up(world: Worlds) -> None:
     hbm.acquire(2, [3, 4, 5])
     hbm.acquire(3, [6, 7])
     assert hbm.release(2) == [Ready(3, ())]
-    assert hbm.release(1) == [Drop((1, 2), "hbm", "unwritten")]
+    assert hbm.release(1) == [Drop((2, 1), "hbm", "unwritten")]
 
 
 def test_a_filling_lease_can_be_given_up(world: Worlds) -> None:

@@ -1,4 +1,4 @@
-"""Transfers that fail, and blocks that the user forgets: nothing hangs, nothing is a hit falsely."""
+"""Transfers that fail, and blocks that the user forgets: nothing hangs, no hit is false."""
 
 from __future__ import annotations
 

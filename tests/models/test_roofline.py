@@ -109,7 +109,9 @@ def test_experts_are_read_as_they_are_touched() -> None:
     for batch in (1, 2, 10, 1000):
         touched = 8 * (1 - 0.75**batch)
         step = Step(batch, 0)
-        extra = Roofline(moe, wide).times(step).end_ns(1) - Roofline(dense, wide).times(step).end_ns(1)
+        extra = Roofline(moe, wide).times(step).end_ns(1) - Roofline(dense, wide).times(
+            step
+        ).end_ns(1)
         assert extra == pytest.approx((touched * one + router) / 8, abs=1)
 
 
@@ -140,9 +142,7 @@ def test_two_lines_are_summed_exactly(
 ) -> None:
     """The sum of the larger of two lines over the passes, wherever they cross, whichever is named
     first."""
-    exact = sum(
-        launch + max(one[0] + one[1] * n, other[0] + other[1] * n) for n in range(passes)
-    )
+    exact = sum(launch + max(one[0] + one[1] * n, other[0] + other[1] * n) for n in range(passes))
     assert Lines(launch, one, other).end_ns(passes) == exact
     assert Lines(launch, other, one).end_ns(passes) == exact
 

@@ -65,6 +65,7 @@ class Engine:
         self._active: dict[int, Submit] = {}  # those that hold or wait for a lease
         self._running: tuple[int, Step] | None = None
         self._wake = -1
+        self._open_ended = False  # the run under way knows of no arrival to end at
         self._cut = False
         self._batch_grew = False  # while a step ran
         self._out: list[Action] = []
@@ -91,8 +92,10 @@ class Engine:
         elif type(event) is Submit:
             assert not self._arrivals or event.at >= self._arrivals[-1].at, "arrivals in order"
             self._arrivals.append(event)
-            if self._wake >= 0 and len(self._arrivals) > 1:
-                return self._out  # somebody earlier is waited for already
+            if not self._running:  # look at what arrives at one instant together, in a moment
+                if self._wake < 0:
+                    self._wake_at(max(now, event.at))
+                return self._out
         else:
             self._ask(event, now)
         self._advance(now)
@@ -107,6 +110,8 @@ class Engine:
             arrived = arrivals and arrivals[0].at <= now
             if self._batch_grew or arrived:
                 self._cut_short()
+            elif arrivals and self._open_ended and self._wake < 0:
+                self._wake_at(arrivals[0].at)  # announced since the run began
             return
         while arrivals and arrivals[0].at <= now:
             self._waiting.append(arrivals.popleft())
@@ -118,11 +123,15 @@ class Engine:
         if step is not None:
             run = Run(next(self._ids), step, self._tier, until if step.steps > 1 else None)
             self._running = (run.id, step)
+            self._open_ended = step.steps > 1 and until is None
             self._cut = False
             self._out.append(run)
         elif until is not None and self._wake < 0:
-            self._wake = next(self._ids)
-            self._out.append(Wake(self._wake, until))
+            self._wake_at(until)
+
+    def _wake_at(self, when: int) -> None:
+        self._wake = next(self._ids)
+        self._out.append(Wake(self._wake, when))
 
     def _cut_short(self) -> None:
         assert self._running is not None

@@ -8,15 +8,17 @@ naming the invariant that broke. `draw(low, high)` returns an integer; in a hypo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tiermem.core.controller import Controller
 from tiermem.core.lease import LeaseState
 from tiermem.core.messages import (
     Acquire,
+    Action,
     Commit,
     Deny,
     Done,
+    Drop,
     Event,
     Forget,
     Hint,
@@ -53,19 +55,19 @@ class Adversary:
         self._answered: set[int] = set()  # ready, not released
         self._moves: dict[int, Move] = {}
         self._sizes: dict[int, int] = {}
-        self._forgotten: set[int] = set()
+        self._readable: set[int] = set()
 
     def play(self, steps: int) -> None:
         """Make `steps` random moves, then let everything end, and look for what was left over."""
-        choices = (self._acquire, self._acquire, self._answer, self._commit, self._release)
+        choices = (
+            *(self._acquire, self._acquire, self._acquire),
+            *(self._answer, self._answer, self._answer),
+            *(self._commit, self._commit, self._commit),
+            *(self._release, self._release),
+            *(self._hint, self._forget),
+        )
         for _ in range(steps):
-            kind = self._draw(0, 9)
-            if kind < 8:
-                choices[min(kind, 7) % len(choices)]()
-            elif kind == 8:
-                self._hint()
-            else:
-                self._forget()
+            choices[self._draw(0, len(choices) - 1)]()
         self._wind_down()
 
     def _post(self, event: Event) -> None:
@@ -84,6 +86,7 @@ class Adversary:
                     if isinstance(action, Ready):
                         self._answered.add(lease)
                         self._check_hits(action)
+        self._check_losses(actions)
         self._count()
 
     def _check_hits(self, ready: Ready) -> None:
@@ -95,6 +98,17 @@ class Adversary:
             assert copies[block].state.name != "ARRIVING", "a hit is readable"
         for block in lease.blocks:
             assert copies[block].pins > 0, "INV-3: a lease pins its blocks"
+
+    def _check_losses(self, actions: Sequence[Action]) -> None:
+        rooms = self.controller.table.rooms.values()
+        readable = {
+            b for room in rooms for b, c in room.copies.items() if c.state.name != "ARRIVING"
+        }
+        causes = ("evict", "no_room", "failed", "forget")
+        drops = [action for action in actions if isinstance(action, Drop)]
+        said = {block for drop in drops if drop.cause in causes for block in drop.blocks}
+        assert self._readable - readable <= said, "INV-4: no last copy is lost without a reason"
+        self._readable = readable
 
     def _count(self) -> None:
         scratch: dict[str, int] = {}
