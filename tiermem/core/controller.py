@@ -7,7 +7,7 @@ waits only for tiers below, and the lowest tier can always drop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -28,7 +28,7 @@ from tiermem.core.messages import (
     Release,
 )
 from tiermem.core.policy import Policy, View
-from tiermem.core.table import ARRIVING, LEAVING, READY, BlockTable, Room
+from tiermem.core.table import ARRIVING, LEAVING, READY, BlockTable, Copy, Room
 from tiermem.models.topology import Topology
 
 FAILURES_BEFORE_DENY = 3
@@ -110,10 +110,8 @@ class Controller:
         books = self._books
         lease = books.leases[event.lease]
         assert lease.state is LeaseState.READY, "only a READY lease has been written to"
-        copies = self._rooms[lease.at].copies
         written = []
-        for block in lease.blocks:
-            copy = copies[block]
+        for block, copy in zip(lease.blocks, lease.copies, strict=True):
             if copy.state is ARRIVING and copy.moving < 0:
                 copy.state = READY
                 written.append(block)
@@ -133,25 +131,45 @@ class Controller:
             books.queues[lease.at].remove(lease)
             books.dirty.add(lease.at)
             return
-        room = self._rooms[lease.at]
-        copies, touch = room.copies, books.orders[lease.at].touch
-        unwritten = []
-        for block in reversed(lease.blocks) if books.backwards else lease.blocks:
-            copy = copies[block]
+        room, order = self._rooms[lease.at], books.orders[lease.at]
+        blocks, copies = lease.blocks, lease.copies
+        if books.backwards:
+            blocks, copies = blocks[::-1], copies[::-1]
+        touch, insert = order.touch, order.insert
+        ready = unpinned_bytes = 0
+        for block, copy in zip(blocks, copies, strict=True):
             if copy.ranked:
                 touch(block)
             elif copy.state is READY:
-                books.rank(room, block, copy)
-            if room.unpin(copy):
-                if copy.state is ARRIVING and copy.moving < 0:
-                    unwritten.append(block)
-                elif books.forgotten:
-                    books.unpinned(room, block, copy)
-        if unwritten:
-            room.remove(unwritten)
-            books.out.append(Drop(tuple(unwritten), lease.at, "unwritten"))
+                copy.ranked = True
+                insert(block, copy.nbytes)
+            else:
+                continue
+            ready += 1
+            copy.pins -= 1
+            if not copy.pins:
+                unpinned_bytes += copy.nbytes
+        room.pinned_bytes -= unpinned_bytes
+        room.evictable_bytes += unpinned_bytes
+        if ready < len(copies) or books.forgotten:
+            self._let_unready_go(room, blocks, copies)
         room.give_back(lease.scratch_bytes)
         books.mark(lease.at)
+
+    def _let_unready_go(self, room: Room, blocks: Sequence[int], copies: Sequence[Copy]) -> None:
+        """Of what a lease pinned: unwritten copies are gone, and so are forgotten ones."""
+        room.unpin_all([copy for copy in copies if not copy.ranked])
+        unwritten = []
+        for block, copy in zip(blocks, copies, strict=True):
+            if copy.pins:
+                continue
+            if copy.state is ARRIVING and copy.moving < 0:
+                unwritten.append(block)
+            else:
+                self._books.unpinned(room, block, copy)
+        if unwritten:
+            room.remove(unwritten)
+            self._books.out.append(Drop(tuple(unwritten), room.name, "unwritten"))
 
     # -- answers to moves ----------------------------------------------------------------------
 

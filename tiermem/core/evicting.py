@@ -78,6 +78,8 @@ class Evictor:
         """The victims by the tier they move to, or by the cause of their drop."""
         below, copies = self._below[room.name], room.copies
         fate: dict[str, list[int]] = {}
+        if not below:
+            return {"evict": victims}
         first = targets[0]
         if first in below and targets.count(first) == len(targets):
             # The common case at once: all go to one tier, and those not there already fit.

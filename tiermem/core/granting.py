@@ -9,7 +9,7 @@ from tiermem.core.books import Books
 from tiermem.core.evicting import Evictor
 from tiermem.core.lease import Lease, LeaseState, Run, Transfer
 from tiermem.core.messages import Move, Ready, Runs
-from tiermem.core.table import ARRIVING, LEAVING, Copy, Room
+from tiermem.core.table import ARRIVING, LEAVING, READY, Copy, Room
 
 
 class Granter:
@@ -25,8 +25,8 @@ class Granter:
         if not self._evictor.admit_inbound(room):
             return granted
         queue = self._books.queues[room.name]
-        while queue and self._has_room(queue[0], room):
-            self._grant(queue.popleft(), room)
+        while queue and (own := self._room_for(queue[0], room)) is not None:
+            self._grant(queue.popleft(), room, own)
             granted += 1
         self._evictor.keep_ahead(room)
         return granted
@@ -54,72 +54,73 @@ class Granter:
         books.out.append(move)
         return transfer
 
-    def _has_room(self, lease: Lease, room: Room) -> bool:
-        """Whether the lease's missing bytes are free; starts evictions when they are not."""
+    def _room_for(self, lease: Lease, room: Room) -> list[Copy | None] | None:
+        """The copies of the lease's blocks that are here already, if the bytes of the others are
+        free; else None, and evictions have started."""
         free = room.capacity_bytes - room.used_bytes
         if free < lease.need_bytes <= free + room.leaving_bytes:
-            return False  # as before; what is leaving will do
-        get = room.copies.get
-        own = [copy for block in lease.blocks if (copy := get(block)) is not None]
-        need = lease.need_bytes = lease.nbytes - sum([copy.nbytes for copy in own])
-        if need <= free:
-            return True
-        for copy in own:  # its own blocks are no victims of its own
-            room.pin(copy)
-        self._evictor.make_room(room, need)
-        for copy in own:
-            room.unpin(copy)
-        return need <= room.free_bytes
+            return None  # as before; what is leaving will do
+        own = list(map(room.copies.get, lease.blocks))
+        here = [copy for copy in own if copy is not None]
+        need = lease.need_bytes = lease.nbytes - sum([copy.nbytes for copy in here])
+        if need > free:
+            room.pin_all(here)  # its own blocks are no victims of its own
+            self._evictor.make_room(room, need)
+            room.unpin_all(here)
+        return own if need <= room.capacity_bytes - room.used_bytes else None
 
-    def _find(self, lease: Lease, room: Room) -> list[Run]:
+    def _find(self, lease: Lease, room: Room, own: list[Copy | None]) -> list[Run]:
         """The leading blocks that exist, in runs by the tier their bytes will come from."""
+        here = room.name
         runs: list[Run] = []
-        last = None
-        for block, size in zip(lease.blocks, lease.sizes, strict=True):
-            tier = self._source(block, room)
-            if tier is None:
-                break
-            if last is not None and last.tier == tier:
-                last.blocks += 1
-                last.nbytes += size
+        last = Run("", 0, 0)
+        for block, size, copy in zip(lease.blocks, lease.sizes, own, strict=True):
+            if copy is not None and copy.state is not ARRIVING:
+                tier = here
             else:
-                last = Run(tier, 1, size)
+                source = self._source(block, copy)
+                if source is None:
+                    break
+                tier = source
+            if last.tier != tier:
+                last = Run(tier, 0, 0)
                 runs.append(last)
+            last.blocks += 1
+            last.nbytes += size
         return runs
 
-    def _source(self, block: int, room: Room) -> str | None:
-        """Where `block` is, or is coming to `room` from."""
-        copy = room.copies.get(block)
-        if copy is None:
-            for name, other in self._books.rooms.items():
-                elsewhere = other.copies.get(block)
-                if elsewhere is not None and elsewhere.state is not ARRIVING:
-                    return name
-            return None
-        if copy.state is not ARRIVING:
-            return room.name
-        return self._books.transfers[copy.moving].source if copy.moving >= 0 else None
+    def _source(self, block: int, arriving: Copy | None) -> str | None:
+        """Where a block that is not readable here is coming from, or could."""
+        if arriving is not None:
+            moving = arriving.moving
+            return self._books.transfers[moving].source if moving >= 0 else None
+        for name, other in self._books.rooms.items():
+            copy = other.copies.get(block)
+            if copy is not None and copy.state is not ARRIVING:
+                return name
+        return None
 
-    def _grant(self, lease: Lease, room: Room) -> None:
+    def _grant(self, lease: Lease, room: Room, own: list[Copy | None]) -> None:
         """Take all of the room, pin what is here, and send for what is elsewhere."""
-        found = self._find(lease, room)
+        found = self._find(lease, room, own)
         take = sum([run.blocks for run in found])
         if any(run.tier != room.name for run in found):
             total = sum(lease.sizes)
             wanted = self._books.policy.reuse(found, total, room.name, self._books.view)
             take = max(0, min(take, wanted))
-        tiers = [run.tier for run in found for _ in range(run.blocks)][:take]
-        blocks, sizes, copies = lease.blocks, lease.sizes, room.copies
-        absent = [index for index, block in enumerate(blocks) if block not in copies]
+        blocks, copies = lease.blocks, room.copies
+        absent = [index for index, copy in enumerate(own) if copy is None]
         fetch: dict[str, list[int]] = {}
-        for index in absent[: bisect_left(absent, take)]:
-            fetch.setdefault(tiers[index], []).append(blocks[index])
-        if len(absent) < len(blocks):
-            missing = set(absent)
-            for index, block in enumerate(blocks):
-                if index not in missing:
-                    self._share(lease, room, block, index < take)
-        room.add([blocks[i] for i in absent], [sizes[i] for i in absent], pins=1)
+        if absent and absent[0] < take:
+            tiers = [run.tier for run in found for _ in range(run.blocks)]
+            for index in absent[: bisect_left(absent, take)]:
+                fetch.setdefault(tiers[index], []).append(blocks[index])
+        room.pin_all([copy for copy in own if copy is not None and copy.state is READY])
+        for index, copy in enumerate(own):
+            if copy is not None and copy.state is not READY:
+                self._share(lease, room, blocks[index], index < take)
+        room.add([blocks[i] for i in absent], [lease.sizes[i] for i in absent], pins=1)
+        lease.copies = list(map(copies.__getitem__, blocks))
         room.reserve(lease.scratch_bytes)
         lease.hits = _leading(found, take)
         for source, wanted_there in fetch.items():
@@ -129,7 +130,7 @@ class Granter:
         self.ready_if_filled(lease)
 
     def _share(self, lease: Lease, room: Room, block: int, hit: bool) -> None:
-        """Pin a copy that is here already; when it is on its way here, wait for it too."""
+        """Pin a copy that is on its way: wait for one that comes, keep one that goes."""
         copy = room.copies[block]
         self._hold(room, block, copy)
         if hit and copy.state is ARRIVING:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from tiermem.core.messages import Acquire, Runs
+from tiermem.core.table import Copy
 
 
 class LeaseState(Enum):
@@ -22,6 +23,7 @@ class Lease:
     __slots__ = (
         "at",
         "blocks",
+        "copies",
         "hits",
         "id",
         "nbytes",
@@ -35,6 +37,7 @@ class Lease:
     def __init__(self, request: Acquire) -> None:
         self.id, self.blocks, self.sizes, self.at, self.scratch_bytes = request
         self.state = LeaseState.QUEUED
+        self.copies: list[Copy] = []  # of its blocks, pinned, once it has its room
         self.hits: Runs = ()
         self.nbytes = sum(self.sizes) + self.scratch_bytes  # all the room it asks for
         self.need_bytes = 0  # what of it was not there when last looked

@@ -76,38 +76,51 @@ class Room:
 
     def remove(self, blocks: Sequence[int]) -> None:
         """These copies are gone. A pinned one never goes (INV-3)."""
-        nbytes = leaving = 0
-        for copy in map(self.copies.pop, blocks):
-            assert copy.pins == 0, "INV-3: a pinned copy never leaves"
-            assert not copy.ranked, "what leaves is no longer known to the eviction order"
-            nbytes += copy.nbytes
-            if copy.state is LEAVING:
-                leaving += copy.nbytes
-        self.used_bytes -= nbytes
-        self.leaving_bytes -= leaving
+        copies = list(map(self.copies.pop, blocks))
+        assert not sum([copy.pins for copy in copies]), "INV-3: a pinned copy never leaves"
+        assert not sum([copy.ranked for copy in copies]), "what leaves is in no eviction order"
+        self.used_bytes -= sum([copy.nbytes for copy in copies])
+        self.leaving_bytes -= sum([copy.nbytes for copy in copies if copy.state is LEAVING])
 
     def pin(self, copy: Copy) -> None:
         """Forbid leaving once more."""
-        if copy.pins == 0:
-            self.pinned_bytes += copy.nbytes
-            if copy.ranked:
-                self.evictable_bytes -= copy.nbytes
-            elif copy.state is LEAVING:
-                self.leaving_bytes -= copy.nbytes
-        copy.pins += 1
+        self.pin_all((copy,))
 
     def unpin(self, copy: Copy) -> bool:
         """Take one pin away; true when it was the last."""
         assert copy.pins > 0, "a pin is taken away once"
-        copy.pins -= 1
-        if copy.pins:
-            return False
-        self.pinned_bytes -= copy.nbytes
-        if copy.ranked:
-            self.evictable_bytes += copy.nbytes
-        elif copy.state is LEAVING:
-            self.leaving_bytes += copy.nbytes
-        return True
+        self.unpin_all((copy,))
+        return not copy.pins
+
+    def pin_all(self, copies: Sequence[Copy]) -> None:
+        """Forbid each of these copies leaving once more."""
+        pinned = evictable = leaving = 0
+        for copy in copies:
+            if not copy.pins:
+                pinned += copy.nbytes
+                if copy.ranked:
+                    evictable += copy.nbytes
+                elif copy.state is LEAVING:
+                    leaving += copy.nbytes
+            copy.pins += 1
+        self.pinned_bytes += pinned
+        self.evictable_bytes -= evictable
+        self.leaving_bytes -= leaving
+
+    def unpin_all(self, copies: Sequence[Copy]) -> None:
+        """Take one pin of each of these copies away."""
+        pinned = evictable = leaving = 0
+        for copy in copies:
+            copy.pins -= 1
+            if not copy.pins:
+                pinned += copy.nbytes
+                if copy.ranked:
+                    evictable += copy.nbytes
+                elif copy.state is LEAVING:
+                    leaving += copy.nbytes
+        self.pinned_bytes -= pinned
+        self.evictable_bytes += evictable
+        self.leaving_bytes += leaving
 
     def rank(self, copy: Copy) -> None:
         """The eviction order of this tier knows the copy from now on."""

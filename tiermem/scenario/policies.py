@@ -2,7 +2,7 @@
 
 A spec names either an eviction order (group `tiermem.evict`, or any class with `victims`), which
 is completed with a place and a prefetch part, or a whole policy (group `tiermem.policy`, or any
-class with `demote`).
+class with `demote`, or one made of `Parts`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def make_policy(text: str, capacities_bytes: dict[str, int]) -> Policy:
     """
     spec = registry.parse_spec(text)
     plugin = _find(spec)
-    if hasattr(plugin, "demote"):
+    if hasattr(plugin, "demote") or (isinstance(plugin, type) and issubclass(plugin, Parts)):
         return cast(Policy, registry.make(plugin, spec, capacities_bytes, kind="policy"))
     if not hasattr(plugin, "victims"):
         raise InputError(f"policy {spec.target!r} has neither victims() nor demote()")
