@@ -9,7 +9,7 @@ making room for, while the counts, block by block, do, and insert it again as ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +120,9 @@ def test_fifo_differs_and_why(count: Callable[..., int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded(shared: Path) -> Iterator[dict[str, Trace]]:
+def recorded(shared: Path) -> dict[str, Trace]:
     """Both recorded traces, whole."""
-    yield {name: mooncake.read(shared / "traces" / name) for name in RECORDED}
+    return {name: mooncake.read(shared / "traces" / name) for name in RECORDED}
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def run(shared: Path) -> Iterator[Run]:
-    """The whole trace, once; its tables are let go at the end of this file."""
+def run(shared: Path) -> Run:
+    """The whole trace, played once."""
     trace = mooncake.read(shared / "traces" / NAME)
     system = presets.system("h100x4-ddr5-cxl-nvme")
-    yield simulate(Scenario(trace, system, presets.llm("llama-3.1-8b"), "lru"))
+    return simulate(Scenario(trace, system, presets.llm("llama-3.1-8b"), "lru"))
 
 
 def test_all_requests_are_accounted_for(run: Run) -> None:

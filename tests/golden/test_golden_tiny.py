@@ -1,4 +1,4 @@
-"""Golden counts worked out by hand (`tiny.toml`), for `hits` and, where it leases alike, the core."""
+"""Golden counts worked out by hand: `tiny.toml` against `hits`."""
 
 from __future__ import annotations
 

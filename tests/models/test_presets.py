@@ -17,6 +17,7 @@ TIERS = {
     "h100": ("hbm",),
     "h100-cxlpim-csd": ("hbm", "cxl_pim", "csd"),
     "h100-ddr5-cxl-nvme": ("hbm", "dram", "cxl", "nvme"),
+    "h100-share-ddr5-cxl-nvme": ("hbm", "dram", "cxl", "nvme"),
     "h100x4-ddr5-cxl-nvme": ("hbm", "dram", "cxl", "nvme"),
     "h200-ddr5-nvme": ("hbm", "dram", "nvme"),
     "laptop-nvme": ("hbm", "dram", "nvme"),

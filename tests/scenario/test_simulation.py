@@ -80,9 +80,10 @@ def test_nothing_leaves_the_last_tier_before_it_is_full(played: Any) -> None:
         for action in actions
         if isinstance(action, Drop) and action.cause == "evict"
     ][:1]
-    now, drop = first
+    moment, drop = first
     assert drop.tier == run.tiers[-1]
-    before = run.tables["occupancy"].query("time_ns < @now")["nvme"].iloc[-1]
+    occupancy = run.tables["occupancy"]
+    before = occupancy[occupancy["time_ns"] < moment]["nvme"].iloc[-1]
     wanted = max(m.nbytes for _, _, acts in tape.entries for m in acts if isinstance(m, Move))
     assert run.capacities["nvme"] - before < wanted
 
@@ -113,7 +114,7 @@ def test_bytes_fetched_are_the_tokens_booked(played: Any) -> None:
 def test_steps_make_the_tokens(played: Any) -> None:
     """Fault B57: the prompt tokens of all steps are those booked to recompute, and decode passes
     times their sequences are the output tokens after the first."""
-    scenario, run, _ = played
+    _, run, _ = played
     rows, steps = run.tables["requests"], run.tables["steps"]
     assert steps["prefill_tokens"].sum() == rows["tokens_recompute"].sum()
     done = rows[rows["state"] == "completed"]

@@ -24,7 +24,7 @@ from tiermem.traces.chat import chat
 from tiermem.traces.trace import Trace
 
 Apart = Callable[[Trace], Trace]
-SIZES = np.array([1.0, 1.3, 2.5, 6.0])
+TIMES = np.array([1, 2.5, 20, 40])  # the largest request
 
 
 def simulated(trace: Trace, blocks: int, policy: str) -> Any:
@@ -43,7 +43,7 @@ def simulated(trace: Trace, blocks: int, policy: str) -> Any:
 def agree(trace: Trace, order: str) -> list[int]:
     """Compare at four capacities; the prefix hits found."""
     found = []
-    for blocks in (trace.largest_request_blocks * SIZES).astype(int).tolist():
+    for blocks in (trace.largest_request_blocks * TIMES).astype(int).tolist():
         (row,) = hits.count(trace, ["lru"], [blocks], order)
         rows = simulated(trace, blocks, f"lru:order={order}")
         assert int(rows["prefix_hit_blocks"].sum()) == row.prefix_hits, blocks

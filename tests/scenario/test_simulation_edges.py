@@ -73,7 +73,7 @@ def test_a_block_named_twice_ends_the_chain(toy: Any) -> None:
 
 
 def test_without_ids_nothing_is_reused(toy: Any) -> None:
-    """Prompts shorter than a block may have no id: they are computed each time and leave nothing."""
+    """Short prompts may have no id: they are computed each time and leave nothing."""
     run = toy.run(toy.system(20), "lru", (0, [], 90, 2), (1, [], 90, 2))
     assert toy.sources(run, 1) == {"recompute": 90}
     assert run.tables["occupancy"]["hbm"].iloc[-1] == 0

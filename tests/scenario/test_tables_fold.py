@@ -5,7 +5,18 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from tiermem.core.messages import Acquire, Begin, Commit, Done, Drop, Emit, Move, Reject, Run, Submit
+from tiermem.core.messages import (
+    Acquire,
+    Begin,
+    Commit,
+    Done,
+    Drop,
+    Emit,
+    Move,
+    Reject,
+    Run,
+    Submit,
+)
 from tiermem.core.table import BlockTable
 from tiermem.models.operators import Step
 from tiermem.scenario.tables import (
@@ -25,7 +36,9 @@ def log() -> Log:
     """Four requests: one served from DRAM, one rejected, one cut off, one that never began."""
     table = BlockTable(dict.fromkeys(TIERS, 1000))
     made = Log(table.rooms)
-    for request, (at, prompt, output) in enumerate([(0, 25, 3), (5, 90, 4), (6, 40, 9), (7, 30, 1)]):
+    for request, (at, prompt, output) in enumerate(
+        [(0, 25, 3), (5, 90, 4), (6, 40, 9), (7, 30, 1)]
+    ):
         made(at, Submit(request, at, prompt, output, ()), [])
     table.rooms["dram"].reserve(20)
     made(8, Commit(9), [Reject(1, "too long"), Move(1, (1, 2), "dram", "hbm", 20, "fetch")])

@@ -14,7 +14,8 @@ from typing import Any
 from tiermem.core.books import Books
 from tiermem.core.evicting import Evictor
 from tiermem.core.granting import Granter
-from tiermem.core.lease import Lease, LeaseState, Transfer
+from tiermem.core.landing import Lander
+from tiermem.core.lease import Lease, LeaseState
 from tiermem.core.messages import (
     Acquire,
     Action,
@@ -30,9 +31,6 @@ from tiermem.core.messages import (
 from tiermem.core.policy import Policy, View
 from tiermem.core.table import ARRIVING, LEAVING, READY, BlockTable, Copy, Room
 from tiermem.models.topology import Topology
-
-FAILURES_BEFORE_DENY = 3
-"""Demotions that may fail in a row before the lease they made room for is denied."""
 
 
 class Controller:
@@ -57,14 +55,14 @@ class Controller:
         self.leases: Mapping[int, Lease] = self._books.leases
         self._evictor = Evictor(self._books)
         self._granter = Granter(self._books, self._evictor)
+        self._lander = Lander(self._books, self._evictor, self._granter)
         self._rooms = self.table.rooms
         self._upwards = list(reversed(self._rooms.values()))
-        self._failures = dict.fromkeys(self._rooms, 0)
         self._answers: dict[type, Callable[[Any], None]] = {
             Acquire: self._acquire,
             Commit: self._commit,
             Release: self._release,
-            Done: self._done,
+            Done: self._lander.done,
             Hint: self._hint,
             Forget: self._forget,
         }
@@ -83,7 +81,7 @@ class Controller:
                 if room.name in books.dirty:
                     books.dirty.discard(room.name)
                     if self._granter.settle(room):
-                        self._failures[room.name] = 0
+                        self._lander.granted(room)
         return out
 
     def site(self, tiers: tuple[str, ...]) -> str:
@@ -170,98 +168,6 @@ class Controller:
         if unwritten:
             room.remove(unwritten)
             self._books.out.append(Drop(tuple(unwritten), room.name, "unwritten"))
-
-    # -- answers to moves ----------------------------------------------------------------------
-
-    def _done(self, event: Done) -> None:
-        books = self._books
-        transfer = books.transfers.pop(event.id, None)
-        assert transfer is not None, "INV-5: each move is answered once"
-        self._arrive(transfer, event.ok)
-        if transfer.cause == "demote":
-            self._depart(transfer, event.ok)
-        else:
-            self._let_go(transfer, event.ok)
-        for lease in transfer.leases:
-            if books.leases.get(lease.id) is not lease:
-                continue  # released while it was filling
-            lease.waiting -= 1
-            if not event.ok:
-                lease.truncate(transfer.blocks)
-            self._granter.ready_if_filled(lease)
-        books.mark(transfer.source)
-        books.mark(transfer.target)
-
-    def _arrive(self, transfer: Transfer, ok: bool) -> None:
-        """The target copies are READY; or, after a failure, unwritten."""
-        books, room = self._books, self._rooms[transfer.target]
-        insert, evictable = books.orders[room.name].insert, 0
-        for block in transfer.blocks:
-            copy = room.copies[block]
-            copy.moving = -1
-            if ok:
-                copy.state = READY
-                if not copy.pins:  # ranked here, not by `rank`: the hottest loop there is
-                    copy.ranked = True
-                    evictable += copy.nbytes
-                    insert(block, copy.nbytes)
-            elif not copy.pins:
-                room.remove((block,))
-        room.evictable_bytes += evictable
-        if ok and books.forgotten:
-            for block in transfer.blocks:
-                if not room.copies[block].pins:
-                    books.unpinned(room, block, room.copies[block])
-
-    def _depart(self, transfer: Transfer, ok: bool) -> None:
-        """The copies that moved down are gone, unless they were wanted again or the move failed."""
-        room = self._rooms[transfer.source]
-        copies = room.copies
-        staying = [block for block in transfer.blocks if not ok or copies[block].pins]
-        for block in staying:
-            copy = copies[block]
-            room.stay(copy)
-            self._books.rank(room, block, copy)
-            if not copy.pins:
-                self._books.unpinned(room, block, copy)
-        if len(staying) < len(transfer.blocks):
-            kept = set(staying)
-            room.remove([block for block in transfer.blocks if block not in kept])
-        if not ok:
-            self._failed_to_demote(room)
-
-    def _let_go(self, transfer: Transfer, ok: bool) -> None:
-        """Unpin the sources. One that could not be read is dropped: nobody should try it again."""
-        books, room = self._books, self._rooms[transfer.source]
-        failed = []
-        for block in transfer.blocks:
-            copy = room.copies[block]
-            if not room.unpin(copy):
-                continue
-            if not ok and transfer.cause != "write" and copy.state is READY:
-                books.unrank(room, block, copy)
-                failed.append(block)
-            else:
-                books.unpinned(room, block, copy)
-        if failed:
-            room.remove(failed)
-            books.out.append(Drop(tuple(failed), room.name, "failed"))
-
-    def _failed_to_demote(self, room: Room) -> None:
-        """After a few failures in a row whoever waits for this room is turned away."""
-        books = self._books
-        self._failures[room.name] += 1
-        if self._failures[room.name] < FAILURES_BEFORE_DENY:
-            return
-        self._failures[room.name] = 0
-        for transfer in self._evictor.cancel_inbound(room):
-            if transfer.cause == "demote":
-                self._failed_to_demote(self._rooms[transfer.source])
-            books.mark(transfer.source)
-        if books.queues[room.name]:
-            lease = books.queues[room.name].popleft()
-            del books.leases[lease.id]
-            books.out.append(Deny(lease.id, lease.nbytes - room.free_bytes))
 
     # -- hints and deletions -------------------------------------------------------------------
 
