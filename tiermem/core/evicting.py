@@ -33,8 +33,8 @@ class Evictor:
         short = need - room.free_bytes - room.leaving_bytes
         if short <= 0 or not room.evictable_bytes:
             return
-        victims, sizes = self._victims(room, short + self._ahead_bytes[room.name])
-        targets = self._books.policy.demote(victims, room.name, self._books.view)
+        victims, sizes = self._victims(room, short + self._ahead(room, short))
+        targets = self._books.policy.demote(tuple(victims), room.name, self._books.view)
         assert len(targets) == len(victims), "demote answers for every victim"
         for target, blocks in self._destinations(victims, sum(sizes), targets, room).items():
             if target in self._rooms:
@@ -69,8 +69,16 @@ class Evictor:
     def keep_ahead(self, room: Room) -> None:
         """Make room before it is asked for, so that the next one need not wait."""
         ahead = self._ahead_bytes[room.name]
-        if ahead > room.capacity_bytes - room.used_bytes:
+        if room.capacity_bytes - room.used_bytes < ahead == self._ahead(room, ahead):
             self.make_room(room, ahead)
+
+    def _ahead(self, room: Room, short: int) -> int:
+        """What to evict beyond `short`: nothing for which the tier below might have no room."""
+        ahead = self._ahead_bytes[room.name]
+        if not ahead:
+            return 0
+        lower = self._rooms[self._below[room.name][0]]
+        return ahead if short + ahead <= lower.capacity_bytes - lower.pinned_bytes else 0
 
     def _destinations(
         self, victims: list[int], nbytes: int, targets: Sequence[str | None], room: Room

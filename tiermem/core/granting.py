@@ -69,25 +69,27 @@ class Granter:
             room.unpin_all(here)
         return own if need <= room.capacity_bytes - room.used_bytes else None
 
-    def _find(self, lease: Lease, room: Room, own: list[Copy | None]) -> list[Run]:
+    def _find(self, lease: Lease, room: Room, own: list[Copy | None]) -> tuple[Run, ...]:
         """The leading blocks that exist, in runs by the tier their bytes will come from."""
         here = room.name
         runs: list[Run] = []
-        last = Run("", 0, 0)
+        tier, blocks, nbytes = "", 0, 0
         for block, size, copy in zip(lease.blocks, lease.sizes, own, strict=True):
             if copy is not None and copy.state is not ARRIVING:
-                tier = here
+                source: str | None = here
             else:
                 source = self._source(block, copy)
+            if source != tier:
+                if blocks:
+                    runs.append(Run(tier, blocks, nbytes))
                 if source is None:
-                    break
-                tier = source
-            if last.tier != tier:
-                last = Run(tier, 0, 0)
-                runs.append(last)
-            last.blocks += 1
-            last.nbytes += size
-        return runs
+                    return tuple(runs)
+                tier, blocks, nbytes = source, 0, 0
+            blocks += 1
+            nbytes += size
+        if blocks:
+            runs.append(Run(tier, blocks, nbytes))
+        return tuple(runs)
 
     def _source(self, block: int, arriving: Copy | None) -> str | None:
         """Where a block that is not readable here is coming from, or could."""
@@ -148,7 +150,7 @@ class Granter:
             self._books.mark(room.name)
 
 
-def _leading(found: list[Run], take: int) -> Runs:
+def _leading(found: tuple[Run, ...], take: int) -> Runs:
     """The first `take` blocks of the runs, by tier."""
     hits = []
     for run in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from typing import NamedTuple
 
 from tiermem.core.messages import Acquire, Runs
 from tiermem.core.table import Copy
@@ -71,12 +72,9 @@ class Transfer:
         self.leases: list[Lease] = []  # those that wait for it
 
 
-class Run:
+class Run(NamedTuple):
     """A run of leading blocks found in one tier, as the policy is told of it."""
 
-    __slots__ = ("blocks", "nbytes", "tier")
-
-    def __init__(self, tier: str, blocks: int, nbytes: int) -> None:
-        self.tier = tier
-        self.blocks = blocks
-        self.nbytes = nbytes
+    tier: str
+    blocks: int
+    nbytes: int

@@ -19,7 +19,7 @@ from tiermem.units import NS_PER_S
 class Flow:
     """One transfer on its way. Work is in bytes, rates in bytes per nanosecond."""
 
-    __slots__ = ("alarm_ns", "finish_ns", "finished", "rate", "since_ns", "stations", "work")
+    __slots__ = ("finish_ns", "finished", "rate", "since_ns", "stations", "work")
 
     def __init__(self, route: Route, work: float, finished: Callable[[], None]) -> None:
         self.stations = route.stations
@@ -28,7 +28,6 @@ class Flow:
         self.rate = 0.0
         self.since_ns = 0
         self.finish_ns = 0
-        self.alarm_ns = -1
 
 
 class Fabric:
@@ -39,12 +38,15 @@ class Fabric:
         self._rates = [station.bytes_per_s / NS_PER_S for station in stations]
         self.events = 0  # scheduled so far
         self._on: list[dict[Flow, None]] = [{} for _ in stations]
+        self._flows: dict[Flow, None] = {}
+        self._alarm_ns = -1  # when the next event is due; -1 for none
 
     def start(self, route: Route, nbytes: int, finished: Callable[[], None]) -> None:
         """Send `nbytes` along `route`; `finished` is called when the last one is there."""
         alone = route.bytes_per_s / NS_PER_S
         flow = Flow(route, nbytes + route.setup_ns * alone, finished)
         flow.since_ns = int(self._environment.now)
+        self._flows[flow] = None
         busy = False
         for station in flow.stations:
             busy = busy or bool(self._on[station])
@@ -53,25 +55,29 @@ class Fabric:
             self._share(self._neighbourhood(flow))
         else:
             self._pace(flow, alone)
+        self._set_alarm()
 
-    def _alarm(self, flow: Flow) -> None:
-        now = int(self._environment.now)
-        if now != flow.alarm_ns:
-            return  # an earlier alarm took its place
-        flow.alarm_ns = -1
-        if now < flow.finish_ns:
-            self._set_alarm(flow)  # it was slowed down meanwhile
-            return
-        alone = True
-        for station in flow.stations:
-            alone = alone and len(self._on[station]) == 1
+    def _alarm(self, due_ns: int) -> None:
+        if due_ns != self._alarm_ns:
+            return  # an earlier one took its place
+        self._alarm_ns = -1
+        ended = [flow for flow in self._flows if flow.finish_ns <= due_ns]
+        for flow in ended:
+            self._end(flow)
+        self._set_alarm()
+        for flow in ended:
+            flow.finished()
+
+    def _end(self, flow: Flow) -> None:
+        """The flow leaves its stations; those that shared them speed up."""
+        del self._flows[flow]
+        alone = max(len(self._on[station]) for station in flow.stations) == 1
         neighbours = [] if alone else self._neighbourhood(flow)
         for station in flow.stations:
             del self._on[station][flow]
         if neighbours:
             neighbours.remove(flow)
             self._share(neighbours)
-        flow.finished()
 
     def _neighbourhood(self, flow: Flow) -> list[Flow]:
         """Every flow that `flow` can slow down, directly or by way of others, itself included."""
@@ -117,12 +123,16 @@ class Fabric:
         flow.since_ns = now
         flow.rate = rate
         flow.finish_ns = now + max(0, round(flow.work / rate))
-        if flow.alarm_ns < 0 or flow.finish_ns < flow.alarm_ns:
-            self._set_alarm(flow)
 
-    def _set_alarm(self, flow: Flow) -> None:
-        now = int(self._environment.now)
-        flow.alarm_ns = flow.finish_ns
+    def _set_alarm(self) -> None:
+        """One event for the next flow to end. Where all slow down the old one rings too early,
+        and is set again."""
+        if not self._flows:
+            return
+        due_ns = min([flow.finish_ns for flow in self._flows])
+        if 0 <= self._alarm_ns <= due_ns:
+            return
+        self._alarm_ns = due_ns
         self.events += 1
-        timeout = simpy.Timeout(self._environment, flow.finish_ns - now)
-        timeout.callbacks.append(lambda _: self._alarm(flow))
+        timeout = simpy.Timeout(self._environment, due_ns - int(self._environment.now))
+        timeout.callbacks.append(lambda _: self._alarm(due_ns))
