@@ -138,14 +138,19 @@ def _load_from_module(target: str) -> Any:
 
 
 def _load_file(path: Path) -> Any:
-    """Import a file of the current folder without touching `sys.path`."""
+    """Import a file of the current folder, and what it imports from beside it; `sys.path` is
+    afterwards as it was."""
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(name, module)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
     return module
 
 

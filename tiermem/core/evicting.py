@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from tiermem.core.books import Books
 from tiermem.core.lease import Transfer
@@ -34,6 +34,8 @@ class Evictor:
         if short <= 0 or not room.evictable_bytes:
             return
         victims, sizes = self._victims(room, short + self._ahead(room, short))
+        if not victims:
+            return  # the policy names none, though there are some
         targets = self._books.policy.demote(tuple(victims), room.name, self._books.view)
         assert len(targets) == len(victims), "demote answers for every victim"
         for target, blocks in self._destinations(victims, sum(sizes), targets, room).items():
@@ -51,7 +53,8 @@ class Evictor:
         order, get = self._books.orders[room.name], room.copies.get
         victims, sizes = [], []
         short = min(short, room.evictable_bytes)
-        for block in order.victims():
+        most = 2 * len(room.copies) + 16  # to look at, should a policy repeat itself for ever
+        for block in islice(order.victims(), most):
             copy = get(block)
             if copy is None or copy.pins or not copy.ranked:
                 continue

@@ -33,6 +33,7 @@ from tiermem.serving.engine import Engine, Limits
 from tiermem.sim.executor import SimExecutor
 from tiermem.traces.log import Log
 from tiermem.traces.trace import Trace
+from tiermem.units import format_bytes
 
 Progress = Callable[[int, int], None]
 
@@ -90,6 +91,7 @@ class Simulation:
             raise InputError(f"system {system.name}: its first tier {first.name} cannot compute")
         self.scenario = scenario
         self.capacities = capacities_for_kv(system, llm)
+        _check_capacities(self.capacities, trace, llm)
         cost = Roofline(llm, first.compute)
         per_token = llm.kv_bytes_per_token
 
@@ -213,5 +215,25 @@ def fold(simulation: Simulation) -> Run:
 
 
 def _why(simulation: Simulation) -> str:
-    waiting = simulation.engine.unfinished[:3]
-    return f"nothing is left to wait for, yet {waiting} (first three) still wait for room or a move"
+    """What the requests that were left over wait for."""
+    first = ", ".join(str(request) for request in simulation.engine.unfinished[:3])
+    stuck = [
+        f"{format_bytes(room.evictable_bytes)} of {room.name} could be evicted, "
+        "but the policy names no victim there"
+        for room in simulation.controller.table.rooms.values()
+        if room.evictable_bytes
+    ]
+    reason = "; ".join(stuck) or "nothing is left that could make room for them"
+    return f"{first} (the first ones) wait for room; {reason}"
+
+
+def _check_capacities(capacities: dict[str, int], trace: Trace, llm: LLM) -> None:
+    """A tier too small for a single block is a slip of the unit, not a machine."""
+    block_bytes = trace.block_tokens * llm.kv_bytes_per_token
+    for name, capacity in capacities.items():
+        if capacity < block_bytes:
+            raise InputError(
+                f"{name} of {format_bytes(capacity)} holds no block: {trace.block_tokens} tokens "
+                f"of {llm.name} are {format_bytes(block_bytes)} (sizes take a unit, as in 64GiB)",
+                key="capacity",
+            )
