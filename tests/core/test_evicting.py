@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from tiermem.core.messages import Drop, Move, Ready
 from tiermem.core.policy import View
+from tiermem.errors import UnknownName
 from tiermem.policies.fifo import FIFO
 from tiermem.policies.placement import Waterfall
 
@@ -111,12 +114,19 @@ def test_the_policy_may_skip_a_tier(world: Worlds) -> None:
     assert move.target == "nvme"
 
 
-def test_a_foolish_target_is_no_target(world: Worlds) -> None:
-    """Upwards, sideways or to nowhere: the answer counts as "let it go", and nothing breaks."""
-    for target in ("hbm", "moon"):
-        both = world({"hbm": 2, "dram": 4}, place=Answer(target))
-        both.write(1, [1, 2])
-        assert both.acquire(2, [3]) == [Drop((2,), "hbm", "evict"), Ready(2, ())]
+def test_a_target_that_is_no_lower_tier_is_no_target(world: Worlds) -> None:
+    """Upwards or sideways: the answer counts as "let it go", and nothing breaks."""
+    both = world({"hbm": 2, "dram": 4}, place=Answer("hbm"))
+    both.write(1, [1, 2])
+    assert both.acquire(2, [3]) == [Drop((2,), "hbm", "evict"), Ready(2, ())]
+
+
+def test_a_misspelt_target_is_refused(world: Worlds) -> None:
+    """A tier that the machine does not have is a slip, not a wish to drop."""
+    both = world({"hbm": 2, "dram": 4}, place=Answer("drma"))
+    both.write(1, [1, 2])
+    with pytest.raises(UnknownName, match="drma'; did you mean 'dram'"):
+        both.acquire(2, [3])
 
 
 def test_where_the_next_tier_is_held_the_one_below_takes_it(world: Worlds) -> None:

@@ -9,12 +9,18 @@ from tiermem.core.lease import Lease, Transfer
 from tiermem.core.messages import Action, Drop
 from tiermem.core.policy import Evict, Policy, View
 from tiermem.core.table import READY, BlockTable, Copy, Room
+from tiermem.errors import InputError, UnknownName
 
 
 class Books:
     """The state of one controller. Its parts read and write it; nobody else does."""
 
     def __init__(self, table: BlockTable, policy: Policy, view: View, ids: Iterator[int]) -> None:
+        if policy.touch_order not in ("reverse", "forward"):
+            raise UnknownName("touch order", str(policy.touch_order), ("reverse", "forward"))
+        ahead = policy.demote_ahead
+        if isinstance(ahead, bool) or not isinstance(ahead, int | float) or not 0 <= ahead < 1:
+            raise InputError("is not a share, at least 0 and below 1", key="demote_ahead")
         self.table = table
         self.rooms = table.rooms
         self.policy = policy

@@ -8,7 +8,7 @@ waits only for tiers below, and the lowest tier can always drop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from tiermem.core.books import Books
@@ -30,6 +30,7 @@ from tiermem.core.messages import (
 )
 from tiermem.core.policy import Policy, View
 from tiermem.core.table import ARRIVING, LEAVING, READY, BlockTable, Copy, Room
+from tiermem.errors import InputError
 from tiermem.models.topology import Topology
 
 
@@ -114,7 +115,10 @@ class Controller:
                 copy.state = READY
                 written.append(block)
         if written:
-            for target in books.policy.admit(written, lease.at, self.view):
+            targets = books.policy.admit(tuple(written), lease.at, self.view)
+            if isinstance(targets, str):
+                raise InputError(f"admit() answered {targets!r}, not several tiers")
+            for target in islice(targets, len(self._rooms)):
                 self._evictor.write_through(written, lease.at, target)
 
     def _release(self, event: Release) -> None:

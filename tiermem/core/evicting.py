@@ -9,6 +9,7 @@ from tiermem.core.books import Books
 from tiermem.core.lease import Transfer
 from tiermem.core.messages import Drop, Move
 from tiermem.core.table import ARRIVING, Copy, Room
+from tiermem.errors import InputError, UnknownName
 
 
 class Evictor:
@@ -37,7 +38,8 @@ class Evictor:
         if not victims:
             return  # the policy names none, though there are some
         targets = self._books.policy.demote(tuple(victims), room.name, self._books.view)
-        assert len(targets) == len(victims), "demote answers for every victim"
+        if len(targets) != len(victims):
+            raise InputError(f"demote() gave {len(targets)} answers for {len(victims)} victims")
         for target, blocks in self._destinations(victims, sum(sizes), targets, room).items():
             if target in self._rooms:
                 nbytes = sum([room.copies[block].nbytes for block in blocks])
@@ -89,9 +91,9 @@ class Evictor:
         """The victims by the tier they move to, or by the cause of their drop."""
         below, copies = self._below[room.name], room.copies
         fate: dict[str, list[int]] = {}
-        if not below:
-            return {"evict": victims}
         first = targets[0]
+        if first is None and targets.count(None) == len(targets):
+            return {"evict": victims}
         if first in below and targets.count(first) == len(targets):
             # The common case at once: all go to one tier, and those not there already fit.
             lower = self._rooms[first]
@@ -120,8 +122,12 @@ class Evictor:
         promised: dict[str, int],
     ) -> str:
         """The tier one victim moves to, or the cause of its drop."""
-        if wanted is None or wanted not in below:
+        if wanted is None:
             return "evict"
+        if wanted not in below:
+            if wanted not in self._rooms:
+                raise UnknownName("tier in an answer of demote():", str(wanted), below)
+            return "evict"  # a tier that is no lower one
         for name in below[below.index(wanted) :]:
             lower = self._rooms[name]
             there = lower.copies.get(block)
@@ -136,6 +142,8 @@ class Evictor:
     def write_through(self, blocks: Sequence[int], source: str, target: str) -> None:
         """Copy what was just written to a lower tier too, when that tier can take it."""
         if target not in self._below[source]:
+            if target not in self._rooms:
+                raise UnknownName("tier in an answer of admit():", str(target), self._rooms)
             return
         room, lower = self._rooms[source], self._rooms[target]
         fresh = [block for block in blocks if block not in lower.copies]

@@ -10,6 +10,7 @@ from tiermem.core.evicting import Evictor
 from tiermem.core.lease import Lease, LeaseState, Run, Transfer
 from tiermem.core.messages import Move, Ready, Runs
 from tiermem.core.table import ARRIVING, LEAVING, READY, Copy, Room
+from tiermem.errors import InputError
 
 
 class Granter:
@@ -61,9 +62,10 @@ class Granter:
         if free < lease.need_bytes <= free + room.leaving_bytes:
             return None  # as before; what is leaving will do
         own = list(map(room.copies.get, lease.blocks))
-        here = [copy for copy in own if copy is not None]
-        need = lease.need_bytes = lease.nbytes - sum([copy.nbytes for copy in here])
+        absent = [size for size, copy in zip(lease.sizes, own, strict=True) if copy is None]
+        need = lease.need_bytes = sum(absent) + lease.scratch_bytes
         if need > free:
+            here = [copy for copy in own if copy is not None]
             room.pin_all(here)  # its own blocks are no victims of its own
             self._evictor.make_room(room, need)
             room.unpin_all(here)
@@ -109,6 +111,8 @@ class Granter:
         if any(run.tier != room.name for run in found):
             total = sum(lease.sizes)
             wanted = self._books.policy.reuse(found, total, room.name, self._books.view)
+            if not isinstance(wanted, int):
+                raise InputError(f"reuse() answered {wanted!r}, which is no number of blocks")
             take = max(0, min(take, wanted))
         blocks, copies = lease.blocks, room.copies
         absent = [index for index, copy in enumerate(own) if copy is None]

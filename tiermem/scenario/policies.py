@@ -18,6 +18,11 @@ ORDERS = ("reverse", "forward")
 PARTS = ("order", "place", "prefetch")
 DEFAULT_PLACE = "cheapest"
 
+EVICT = ("insert", "touch", "remove", "victims")
+PLACE = ("admit", "demote", "demote_ahead", "reuse", "site")
+PREFETCH = ("prefetch",)
+WHOLE = ("evict", "touch_order", *PLACE, *PREFETCH)
+
 
 def make_policy(text: str, capacities_bytes: dict[str, int]) -> Policy:
     """The policy that `text` names, for tiers of these capacities.
@@ -29,7 +34,8 @@ def make_policy(text: str, capacities_bytes: dict[str, int]) -> Policy:
     spec = registry.parse_spec(text)
     plugin = _find(spec)
     if hasattr(plugin, "demote") or (isinstance(plugin, type) and issubclass(plugin, Parts)):
-        return cast(Policy, registry.make(plugin, spec, capacities_bytes, kind="policy"))
+        whole = registry.make(plugin, spec, dict(capacities_bytes), kind="policy")
+        return cast(Policy, _answering(whole, WHOLE, f"policy {spec.target!r}"))
     if not hasattr(plugin, "victims"):
         raise InputError(f"policy {spec.target!r} has neither victims() nor demote()")
     chosen: dict[str, Any] = {key: value for key, value in spec.parameters if key in PARTS}
@@ -39,7 +45,8 @@ def make_policy(text: str, capacities_bytes: dict[str, int]) -> Policy:
         raise UnknownName("order", order, ORDERS)
 
     def evict(capacity_bytes: int) -> Evict:
-        return cast(Evict, registry.make(plugin, own, capacity_bytes, kind="policy"))
+        made = registry.make(plugin, own, capacity_bytes, kind="policy")
+        return cast(Evict, _answering(made, EVICT, f"policy {spec.target!r}"))
 
     return Parts(
         evict,
@@ -63,4 +70,13 @@ def _find(spec: Spec) -> Any:
 
 
 def _part(kind: str, text: str) -> Any:
-    return registry.build(f"tiermem.{kind}", registry.parse_spec(text.replace("/", ":")), kind=kind)
+    part = registry.build(f"tiermem.{kind}", registry.parse_spec(text.replace("/", ":")), kind=kind)
+    return _answering(part, PLACE if kind == "place" else PREFETCH, f"{kind} {text!r}")
+
+
+def _answering(made: Any, names: tuple[str, ...], what: str) -> Any:
+    """`made`, if it has an answer to each question it will be asked."""
+    missing = [name for name in names if not hasattr(made, name)]
+    if missing:
+        raise InputError(f"{what} has no {', '.join(missing)}")
+    return made

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tiermem import registry
 from tiermem.core.controller import Controller
 from tiermem.core.driver import Driver, Tap
 from tiermem.core.messages import Submit
-from tiermem.errors import InputError
+from tiermem.errors import InputError, TiermemError
 from tiermem.models.llm import LLM
 from tiermem.models.presets import System, kv_room_bytes
 from tiermem.models.roofline import Roofline
@@ -32,7 +33,7 @@ from tiermem.scenario.tables import (
 from tiermem.serving.engine import Engine, Limits
 from tiermem.sim.executor import SimExecutor
 from tiermem.traces.log import Log
-from tiermem.traces.trace import Trace
+from tiermem.traces.trace import Ints, Trace
 from tiermem.units import format_bytes
 
 Progress = Callable[[int, int], None]
@@ -99,13 +100,6 @@ class Simulation:
             return cost.prefill_ns(nbytes // per_token, nbytes_before // per_token)
 
         ids = count(1)
-        self.controller = Controller(
-            topology,
-            self.capacities,
-            make_policy(scenario.policy, self.capacities),
-            recompute_ns=recompute_ns,
-            ids=ids,
-        )
         limits = Limits(
             trace.block_tokens,
             per_token,
@@ -113,7 +107,17 @@ class Simulation:
             scenario.max_sequences,
             scenario.max_step_tokens,
         )
-        self.engine = Engine(self.controller, limits, (first.name,), ids)
+        policy = make_policy(scenario.policy, self.capacities)
+        try:  # it is asked its first questions here
+            self.controller = Controller(
+                topology, self.capacities, policy, recompute_ns=recompute_ns, ids=ids
+            )
+            self.engine = Engine(self.controller, limits, (first.name,), ids)
+        except TiermemError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"policy {scenario.policy!r} cannot be used: {reason}") from error
         self.executor = SimExecutor(topology, cost)
         self.log = Log(self.controller.table.rooms)
         self.driver = Driver(self.engine, self.executor, (self.log, *taps))
@@ -130,7 +134,7 @@ class Simulation:
 
     def _play(self, progress: Progress | None) -> None:
         trace = self.scenario.trace
-        ids, offsets = trace.block_ids.tolist(), trace.block_offsets.tolist()
+        ids, offsets = block_identities(trace).tolist(), trace.block_offsets.tolist()
         columns = zip(
             trace.arrival_ns.tolist(),
             trace.prompt_tokens.tolist(),
@@ -155,6 +159,28 @@ class Simulation:
             if self.engine.left > goal:
                 return
             left = self.engine.left
+
+
+def block_identities(trace: Trace) -> Ints:
+    """[references] the block ids, with one of its own for each length that an id comes in.
+
+    In a trace of prefix ids a partial tail has its own id. Where an id names a whole block here
+    and a shorter one there, the short one does not hold the KV of the long one.
+    """
+    counts = np.diff(trace.block_offsets)
+    tokens = np.full(trace.references, trace.block_tokens, dtype=np.int64)
+    tails = trace.prompt_tokens - (counts - 1) * trace.block_tokens
+    partial = (counts > 0) & (tails < trace.block_tokens)
+    tokens[trace.block_offsets[1:][partial] - 1] = tails[partial]
+    longest = np.zeros(trace.unique_blocks, dtype=np.int64)
+    np.maximum.at(longest, trace.block_ids, tokens)
+    short = tokens < longest[trace.block_ids]
+    ids = trace.block_ids.copy()
+    if short.any():
+        pairs = np.stack([trace.block_ids[short], tokens[short]])
+        _, own = np.unique(pairs, axis=1, return_inverse=True)
+        ids[short] = trace.unique_blocks + own.reshape(-1)
+    return ids
 
 
 def _chain(blocks: list[int]) -> tuple[int, ...]:
