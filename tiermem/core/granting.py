@@ -121,11 +121,18 @@ class Granter:
             tiers = [run.tier for run in found for _ in range(run.blocks)]
             for index in absent[: bisect_left(absent, take)]:
                 fetch.setdefault(tiers[index], []).append(blocks[index])
-        room.pin_all([copy for copy in own if copy is not None and copy.state is READY])
-        for index, copy in enumerate(own):
-            if copy is not None and copy.state is not READY:
-                self._share(lease, room, blocks[index], index < take)
-        room.add([blocks[i] for i in absent], [lease.sizes[i] for i in absent], pins=1)
+        present = [copy for copy in own if copy is not None]
+        if all(copy.state is READY for copy in present):
+            room.pin_all(present)
+        else:
+            for index, copy in enumerate(own):
+                if copy is not None:
+                    self._share(lease, room, blocks[index], index < take)
+        first = absent[0] if absent else len(blocks)
+        if len(absent) == len(blocks) - first:  # the common case: what is missing is the end
+            room.add(blocks[first:], lease.sizes[first:], pins=1)
+        else:
+            room.add([blocks[i] for i in absent], [lease.sizes[i] for i in absent], pins=1)
         lease.copies = list(map(copies.__getitem__, blocks))
         room.reserve(lease.scratch_bytes)
         lease.hits = _leading(found, take)
@@ -136,7 +143,7 @@ class Granter:
         self.ready_if_filled(lease)
 
     def _share(self, lease: Lease, room: Room, block: int, hit: bool) -> None:
-        """Pin a copy that is on its way: wait for one that comes, keep one that goes."""
+        """Pin a copy that is here; wait for one that is coming, keep one that is going."""
         copy = room.copies[block]
         self._hold(room, block, copy)
         if hit and copy.state is ARRIVING:

@@ -78,9 +78,9 @@ class Room:
         """These copies are gone. A pinned one never goes (INV-3)."""
         copies = list(map(self.copies.pop, blocks))
         assert not sum([copy.pins for copy in copies]), "INV-3: a pinned copy never leaves"
-        assert not sum([copy.ranked for copy in copies]), "what leaves is in no eviction order"
         self.used_bytes -= sum([copy.nbytes for copy in copies])
-        self.leaving_bytes -= sum([copy.nbytes for copy in copies if copy.state is LEAVING])
+        if self.leaving_bytes:
+            self.leaving_bytes -= sum([copy.nbytes for copy in copies if copy.state is LEAVING])
 
     def pin(self, copy: Copy) -> None:
         """Forbid leaving once more."""
