@@ -19,11 +19,10 @@ import pandas as pd
 import tiermem
 from tiermem.errors import InputError, TiermemError
 from tiermem.models import presets
-from tiermem.report import metrics, origin, tables
+from tiermem.report import metrics, origin, remarks, tables
 from tiermem.report.plots.figures import draw_sweep
 from tiermem.units import format_bytes, parse_bytes
 
-NEAR_BEST = 1.05
 # --quick: the head of the trace, on an engine with room for so few that something is evicted.
 QUICK_REQUESTS, QUICK_KV_BLOCKS = 200, 8192
 
@@ -80,11 +79,8 @@ def main() -> int:
         return error.exit_status
     args.out.mkdir(parents=True, exist_ok=True)
     table.to_parquet(args.out / "table.parquet", index=False)
-    page = tables.plain(table)
-    best = table["ttft_mean_s"].min()
-    enough = table[table["ttft_mean_s"] <= NEAR_BEST * best].sort_values("capacity_bytes").iloc[0]
-    advice = f"{format_bytes(enough['capacity_bytes'])} of {args.tier} with {enough['policy']}"
-    print(f"{page}\n{advice} is within {NEAR_BEST - 1:.0%} of the best mean TTFT, {best:.4g} s.")
+    page = f"{tables.plain(table)}\n{remarks.size_advice(table, args.tier)}\n"
+    print(page, end="")
     (args.out / "table.md").write_text(page, encoding="utf-8")
     notes = [] if args.keep_below else [f"tiers below {args.tier}: 1 GiB each"]
     print(draw_sweep(table, subject, args.out / "size_tiers.png", notes))

@@ -60,6 +60,12 @@ def test_a_larger_tier_never_hits_less_under_lru(tmp_path: Path) -> None:
     assert shares[-1] > shares[0]
     assert (table["ttft_p99_s"] >= table["ttft_p50_s"]).all()
     assert "of dram with lru is within 5%" in done.stdout
+    mean = table["ttft_mean_s"]
+    assert ("try larger" in done.stdout) == (mean[2] < mean[:2].min() / 1.01)
+    one = run(
+        "size_tiers.py", "--quick", "--policy", "lru", "--sizes", "4GiB", "--out", tmp_path / "1"
+    )
+    assert "The largest size tried is the best: try larger." in one.stdout
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SCRIPTS.glob("*.py")))

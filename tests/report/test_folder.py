@@ -32,6 +32,11 @@ def test_what_is_written_is_read_back(tmp_path: Path, pair: Any) -> None:
     lru = frame[frame["policy"] == "lru"]
     assert lru["ttft_s"].mean() == pytest.approx(found.runs[0]["ttft_s"]["mean"])
     assert (lru["ttft_s"] > 0).all()
+    for kind in ("moves", "occupancy", "steps", "hits"):
+        assert found.frame(kind).equals(found.table(kind))
+        assert len(found.frame(kind))
+    with pytest.raises(UnknownName, match="did you mean 'moves'"):
+        found.frame("move")
 
 
 def test_equal_runs_are_equal_bytes(tmp_path: Path, pair: Any) -> None:

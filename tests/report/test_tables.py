@@ -1,4 +1,4 @@
-"""The comparison in words: who wins, by how much, and when that means nothing."""
+"""The tables of a comparison: every number in its place, on a page and in a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from tiermem.report import folder, metrics, tables
+from tiermem.report import evidence, folder, metrics, tables
 
 Make = Callable[..., Any]
 
@@ -19,10 +19,10 @@ COLUMNS = ["policy", "capacity_blocks", "order", "references", "block_hits", "pr
 NO_HITS = pd.DataFrame(columns=COLUMNS)
 
 
-def remarks(runs: list[Any], **more: Any) -> str:
-    """What is said about `runs`, as one text."""
+def page(runs: list[Any], **more: Any) -> str:
+    """table.md of `runs`."""
     results = {"runs": [metrics.results(run) for run in runs], **more}
-    return "\n".join(tables.remarks(results, NO_HITS))
+    return tables.markdown(results, NO_HITS, evidence.weigh(runs, 0))
 
 
 def served(small: Make, policy: str, ttft_ns: int, **changes: Any) -> Any:
@@ -31,88 +31,89 @@ def served(small: Make, policy: str, ttft_ns: int, **changes: Any) -> Any:
     return small([row], policy=policy, **changes)
 
 
-def test_the_winner_has_the_lowest_mean_ttft(small: Make) -> None:
-    """The order of the policies does not matter; the margin is that of the next ones."""
-    runs = [served(small, "a", 300), served(small, "b", 200), served(small, "c", 250)]
-    assert "b has the lowest mean TTFT" in remarks(runs)
-    assert "c takes 25.00% longer, a 50.00%" in remarks(runs)
+def printed(saved: folder.RunFolder, width: int = 80) -> list[str]:
+    """The lines of a terminal that many columns wide."""
+    stream = io.StringIO()
+    tables.show(saved, Console(file=stream, width=width, color_system=None))
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
-def test_equal_policies_are_called_equal(small: Make) -> None:
-    """No winner is named where there is no difference, or one below the stated margin."""
-    assert "No difference" in remarks([served(small, "a", 300), served(small, "b", 300)])
-    close = remarks([served(small, "a", 100_000), served(small, "b", 100_500)])
-    assert "no difference to build on" in close
-
-
-def test_policies_that_never_had_to_choose_are_not_told_apart(small: Make) -> None:
-    """Fault 63: when no tier gave anything up, and which tiers were never used."""
-    idle = [served(small, "a", 300), served(small, "b", 300)]
-    assert "No tier ever filled" in remarks(idle)
-    assert "Never used: hbm, nvme." in remarks(idle)
-    busy = [served(small, "a", 300, counters={"dropped_evict_hbm_blocks": 1})]
-    assert "No tier ever filled" not in remarks(busy)
-    forgot = [served(small, "a", 300, counters={"dropped_forget_hbm_blocks": 1})]
-    assert "No tier ever filled" in remarks(forgot)
-
-
-def test_the_belady_gap_has_its_sign() -> None:
-    """Fault 144: LRU 10, Belady 30: 15 hits are +25 %, 5 hits are -25 %, at the widest place."""
-    counts = {"lru": 10, "good": 15, "bad": 5, "belady": 30}
-    rows = [(name, 100, "reverse", 50, n, n) for name, n in counts.items()]
-    rows += [(name, 200, "reverse", 50, 40, 40) for name in counts]
-    rows += [("lru", 100, "forward", 50, 2, 1)]
-    (line,) = tables.belady_gap(pd.DataFrame(rows, columns=COLUMNS))
-    assert "at 100 blocks (20 hits" in line
-    assert line.endswith(": good +25.0%, bad -25.0%.")
-
-
-def test_few_requests_are_flagged(small: Make) -> None:
-    """Fault 132: a p99 of few values says how few."""
-    assert "p99 rests on n = 1 requests" in remarks([served(small, "a", 300)])
-
-
-def test_failures_and_synthetic_traces_are_named(small: Make) -> None:
-    """A policy that raised is named with its message, and a made-up trace is called synthetic."""
-    text = remarks(
-        [served(small, "a", 300)],
-        failed=[{"policy": "mine", "error": "raised ValueError: no"}],
-        trace={"name": "t", "synthetic": True},
-    )
-    assert "FAILED: mine: raised ValueError: no" in text
-    assert "synthetic" in text
+def cells(text: str, policy: str) -> list[list[str]]:
+    """The rows of a policy in the tables of a Markdown page."""
+    rows = [line for line in text.splitlines() if line.startswith(f"| {policy} |")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
 
 def test_nobody_served_is_said_without_numbers(small: Make) -> None:
-    """All rejected: no winner, dashes instead of latencies."""
+    """All rejected: dashes instead of latencies."""
     runs = [small([{"state": "rejected", "tokens_rejected": 5}], policy=name) for name in "ab"]
-    assert "No request got a first token" in remarks(runs)
-    results = {"runs": [metrics.results(run) for run in runs]}
-    page = tables.markdown(results, NO_HITS)
-    assert "| a | 0.00 | - | - | - | - | - | - | 0.0 |" in page
+    text = page(runs)
+    assert "No request got a first token" in text
+    assert "| a | 0.00 | - | - | - | - | - | - | - | 0.0 |" in text
+
+
+def test_shares_of_a_row_are_all_tokens(small: Make) -> None:
+    """Tokens of rejected and of unserved requests have a column as soon as there are any."""
+    hit = {"tokens_hbm": 1, "tokens_recompute": 4, "first_token_ns": 5, "last_token_ns": 5}
+    refused = {"state": "rejected", "tokens_rejected": 2}
+    left = {"state": "unfinished", "tokens_not_served": 3}
+    text = page([small([hit, refused, left])])
+    assert "| recompute | tokens rejected | tokens not served |" in text
+    where, _ = cells(text, "lru")
+    assert where[1:4] == ["1", "1", "1"]
+    assert where[4:] == ["10.00", "0.00", "40.00", "20.00", "30.00"]
+    assert "tokens rejected" not in page([small([hit])])
+
+
+def test_the_wait_before_prefill_is_in_the_table(small: Make) -> None:
+    """Arrival to admission, its mean in seconds: 1 s and 2 s are 1.5 s."""
+    rows = [
+        {"admitted_ns": wait * 10**9, "first_token_ns": 3 * 10**9, "last_token_ns": 3 * 10**9}
+        for wait in (1, 2)
+    ]
+    text = page([small(rows)])
+    assert "| policy | hit (%) | wait mean (s) | TTFT mean (s) |" in text
+    assert cells(text, "lru")[1][2:4] == ["1.5", "3"]
+
+
+def test_one_tier_has_no_traffic_between_tiers(small: Make) -> None:
+    """Bytes written into the only tier are no column."""
+    text = page([served(small, "a", 300, tiers=("hbm",))])
+    assert "GiB" not in text
+    assert "bytes written" not in text
 
 
 def test_the_tables_fit_a_terminal(tmp_path: Path, large: Make, contents: Make) -> None:
     """Four tiers in 80 columns, every value of results.json in its place."""
     saved = folder.write(tmp_path / "out", contents([large("lru"), large("s3fifo", reuse=0.4)]))
-    stream = io.StringIO()
-    tables.show(saved, Console(file=stream, width=80, color_system=None))
-    text = stream.getvalue()
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    lines = printed(saved)
+    assert max(map(len, lines)) <= 80
     for run in saved.runs:
-        (row,) = [row for row in text.splitlines() if row.split()[:2] == [run["policy"], "800"]]
+        (row,) = [row for row in lines if row.split()[:2] == [run["policy"], "800"]]
         shares = run["prompt_token_share_by_source"]
         for name in ("hbm", "nvme", "recompute"):
             assert f"{100 * shares[name]:.2f}" in row.split()
 
 
+def test_a_long_name_is_a_number_in_the_terminal(
+    tmp_path: Path, large: Make, contents: Make
+) -> None:
+    """A policy spec is never broken: a long one stands once on its own line, with its number."""
+    long = ["my_module:MyPolicy:alpha=0.25", "s3fifo:small=0.2:ghost=1"]
+    saved = folder.write(tmp_path / "out", contents([large(name) for name in ("lru", *long)]))
+    lines = printed(saved)
+    assert lines[:2] == [f"(1) {long[0]}", f"(2) {long[1]}"]
+    first = [line.split()[0] for line in lines if line.startswith((" lru ", " (1) ", " (2) "))]
+    assert first == ["lru", "(1)", "(2)"] * 2
+    assert max(map(len, lines)) <= 80
+
+
 def test_a_policy_name_cannot_break_the_markdown_table(small: Make) -> None:
     """A bar in a label is escaped, so each row keeps its number of cells."""
-    results = {"runs": [metrics.results(served(small, "a|b", 300))]}
-    page = tables.markdown(results, NO_HITS)
-    rows = [line.replace("\\|", "") for line in page.splitlines() if line.startswith("|")]
+    text = page([served(small, "a|b", 300)])
+    rows = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("|")]
     assert {row.count("|") for row in rows[:3]} == {rows[0].count("|")}
-    assert "a\\|b" in page
+    assert "a\\|b" in text
 
 
 @pytest.mark.parametrize("synthetic", [True, False])

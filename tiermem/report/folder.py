@@ -3,6 +3,7 @@
     results.json                 what was found: one line per policy, strict JSON
     config.json                  the effective configuration, with the assumptions in it
     requests.parquet  moves.parquet  occupancy.parquet  steps.parquet  hits.parquet
+    verdict.json                 which differences between policies are more than noise
     table.md                     the comparison for people
     digests.json                 SHA-256 of each file above
     run.json                     command, host, versions, wall clock
@@ -29,7 +30,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tiermem.errors import InputError, RunFolderNotEmpty, UnknownName
-from tiermem.report import metrics, parquet, tables
+from tiermem.report import evidence, metrics, parquet, tables
 
 FIGURES = (
     "hit_rate.png",
@@ -39,8 +40,9 @@ FIGURES = (
     "occupancy.png",
 )
 RESULTS = "results.json"
+VERDICT = "verdict.json"
 _PARQUET = tuple(f"{kind}.parquet" for kind in parquet.KINDS)
-_DIGESTED = ("config.json", *_PARQUET, "table.md", RESULTS)
+_DIGESTED = ("config.json", *_PARQUET, "table.md", VERDICT, RESULTS)
 _OWN = frozenset({*_DIGESTED, *FIGURES, "digests.json", "run.json"})
 _PARTIAL = ".tiermem-partial-"
 
@@ -80,6 +82,11 @@ class RunFolder:
         """config.json: the effective configuration."""
         return self._json("config.json")
 
+    @cached_property
+    def verdict(self) -> dict[str, Any]:
+        """verdict.json: what the policies say together; see `evidence.weigh`."""
+        return self._json(VERDICT)
+
     @property
     def runs(self) -> list[dict[str, Any]]:
         """The entries of results.json, one per policy that finished, in the order asked for."""
@@ -102,9 +109,14 @@ class RunFolder:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"this table cannot be read: {error}", path=path) from error
 
-    def frame(self) -> pd.DataFrame:
-        """One row per (policy, request), with queue_s, ttft_s, tpot_s and e2e_s in seconds."""
-        return metrics.per_request(self.table("requests"))
+    def frame(self, kind: str = "requests") -> pd.DataFrame:
+        """One of the tables; that of requests has one row per (policy, request).
+
+        It has queue_s, ttft_s, tpot_s and e2e_s in seconds besides. The other kinds are those of
+        `table`: moves, occupancy, steps and hits.
+        """
+        table = self.table(kind)
+        return metrics.per_request(table) if kind == "requests" else table
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
@@ -131,13 +143,29 @@ def load(path: str | Path) -> RunFolder:
     return folder
 
 
+def settle(out: str | Path) -> Path:
+    """`out` as a path that means the same before and after it is made: `absent/../out` is `out`."""
+    path = Path(out)
+    try:
+        target = path.resolve()
+        target.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop, before Python 3.13
+        said = getattr(error, "strerror", None) or "its links lead in a circle"
+        raise InputError(f"this folder cannot be written: {said}", path=out) from error
+    if ".." not in path.parts:
+        return path
+    return target if path.is_absolute() else Path(os.path.relpath(target))
+
+
 def check(out: str | Path, *, overwrite: bool = False) -> None:
     """Refuse, before any work, an output folder that `write` could not write later.
 
     A folder that holds something raises RunFolderNotEmpty; with `overwrite` only when what it
     holds was not written by a run. A place that cannot be written is an InputError.
     """
-    target = Path(out).resolve()
+    target = settle(out).resolve()
     try:
         if target.is_dir():
             _check_contents(Path(out), target, overwrite=overwrite)
@@ -153,8 +181,9 @@ def check(out: str | Path, *, overwrite: bool = False) -> None:
 
 def write(out: str | Path, contents: Contents, *, overwrite: bool = False) -> RunFolder:
     """Save `contents` as the run folder `out`; nothing is left of it when that fails."""
+    out = settle(out)
     check(out, overwrite=overwrite)
-    target = Path(out).resolve()
+    target = out.resolve()
     exists = target.is_dir()
     # An existing folder may be a mount point or somebody's current folder: it keeps its identity.
     ground = target if exists else target.parent
@@ -186,7 +215,10 @@ def _write_files(stage: Path, contents: Contents) -> None:
     results = {"runs": runs, "failed": list(contents.failed), **rest}
     _write_text(stage / RESULTS, results_text(results))
     _write_text(stage / "config.json", _json_text(contents.config))
-    _write_text(stage / "table.md", tables.markdown(results, parquet.read(stage / "hits.parquet")))
+    verdict = evidence.weigh(contents.runs, int(contents.about.get("seed", 0)))
+    _write_text(stage / VERDICT, _json_text(verdict))
+    counted = parquet.read(stage / "hits.parquet")
+    _write_text(stage / "table.md", tables.markdown(results, counted, verdict))
     digests = {n: hashlib.sha256((stage / n).read_bytes()).hexdigest() for n in _DIGESTED}
     _write_text(stage / "digests.json", _json_text(digests))
     _write_text(stage / "run.json", _json_text(contents.process))

@@ -40,7 +40,7 @@ def about(trace: Trace, system: System, llm: LLM, seed: int) -> dict[str, Any]:
             "unique_blocks": trace.unique_blocks,
             "notices": list(trace.notices),
         },
-        "system": {"name": system.name},
+        "system": {"name": system.name, "assumptions": len(system.assumptions)},
         "llm": {"name": llm.name, "kv_bytes_per_token": llm.kv_bytes_per_token},
         "seed": seed,
         "versions": {"tiermem": _version("tiermem")},

@@ -6,6 +6,7 @@ then. What is reported never depends on it: it reads the wall clock, and only he
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import TextIO
@@ -38,10 +39,11 @@ class ProgressLine:
         if now < self._due:
             return
         text = f"{task}: {done:,} of {total:,} {unit}, {now - self._begun:.0f} s"
-        if self._terminal:
-            self._stream.write("\r" + text.ljust(self._width))
-            self._width = len(text)
-        else:
-            self._stream.write(f"{text}\n")
-        self._stream.flush()
         self._due = now + (_TERMINAL_EVERY_S if self._terminal else _FILE_EVERY_S)
+        try:
+            self._stream.write("\r" + text.ljust(self._width) if self._terminal else f"{text}\n")
+            self._stream.flush()
+        except OSError:  # nobody reads it any more: no reason to stop the work
+            self._due, self._width = math.inf, 0
+            return
+        self._width = len(text)

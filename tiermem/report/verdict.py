@@ -23,7 +23,7 @@ class Failure:
     traceback: str
 
     @classmethod
-    def of(cls, policy: str, error: Exception, when: str) -> Failure:
+    def of(cls, policy: str, error: BaseException, when: str) -> Failure:
         """`error` as one line that says where it was raised and `when`."""
         said = " ".join(f"{type(error).__name__}: {error}".split())
         frames = traceback.extract_tb(error.__traceback__)

@@ -57,3 +57,24 @@ def test_a_trace_without_blocks_still_has_a_figure(saved: Save) -> None:
     """No references: an empty figure, no warning and no division by zero."""
     made = drawn(saved("lru", hits=[]))
     assert len(made.axes) == 2
+
+
+def test_fewer_capacities_are_said(saved: Save, hit_counts: Any) -> None:
+    """A policy counted at 2 of the 9 capacities has that beside its name."""
+    hits = [
+        row for row in hit_counts(["fifo"]) if row.policy != "fifo" or row.capacity_blocks < 200
+    ]
+    labels = [line.get_label() for line in drawn(saved("fifo", hits=hits)).axes[0].lines]
+    assert "fifo (2 of 9 capacities)" in labels
+    assert "lru" in labels
+
+
+def test_names_of_tiers_do_not_collide(saved: Save, layout: Callable[[Figure], None]) -> None:
+    """Tiers of nearly one size, and one at the very left: each name is readable."""
+    folder = saved("lru")
+    block = 512 * 131_072
+    for tier, blocks in zip(
+        folder.results["runs"][0]["tiers"].values(), (55, 800, 1100, 1500), strict=True
+    ):
+        tier["capacity_bytes"] = blocks * block
+    layout(drawn(folder))

@@ -39,26 +39,27 @@ def test_zeros_are_drawn_at_zero_and_counted(saved: Save) -> None:
     assert "10 values are zero" in axes.get_xlabel()
 
 
-def test_percentiles_are_those_of_the_results(saved: Save) -> None:
-    """Bars are as high as results.json says, TTFT in s and TPOT in ms."""
+def test_percentiles_are_those_of_the_results(saved: Save, words: Any) -> None:
+    """A dot and its value for each of results.json, TTFT in s and TPOT in ms."""
     folder = saved("lru", "fifo")
     made = latency_percentiles(folder.results)
     for axes, metric, factor in zip(made.axes, ("ttft_s", "tpot_s"), (1, 1000), strict=True):
-        heights = [bar.get_height() for bar in axes.patches]
-        expected = [
-            run[metric][rank] * factor for run in folder.runs for rank in ("p50", "p95", "p99")
-        ]
-        assert heights == pytest.approx(expected)
+        for line, run in zip(axes.lines, folder.runs, strict=False):
+            expected = [run[metric][rank] * factor for rank in ("p50", "p95", "p99")]
+            assert list(line.get_xdata()) == pytest.approx(expected)
+            assert {f"{value:.4g}" for value in expected} <= set(words(made))
 
 
-def test_no_bar_stands_on_a_logarithmic_axis(saved: Save) -> None:
-    """Where the values need a log axis they are dots: a bar's length would mean nothing."""
+def test_marks_are_the_same_on_both_kinds_of_axis(saved: Save) -> None:
+    """Dots on a logarithmic axis and on a plain one, where they count from zero."""
     results = saved("lru").results
     results["runs"][0]["ttft_s"] |= {"p50": 0.01, "p99": 10.0}
-    axes = latency_percentiles(results).axes[0]
-    assert axes.get_yscale() == "log"
-    assert len(axes.patches) == 0
-    assert axes.lines[0].get_ydata()[0] == 0.01
+    made = latency_percentiles(results)
+    assert [axes.get_xscale() for axes in made.axes] == ["log", "linear"]
+    assert made.axes[1].get_xlim()[0] == 0
+    assert {axes.lines[0].get_marker() for axes in made.axes} == {"o"}
+    (handle,) = made.legends[0].legend_handles
+    assert handle.get_marker() == "o"
 
 
 def test_nobody_served_is_an_empty_figure(saved: Save, words: Any) -> None:

@@ -55,3 +55,11 @@ def test_nothing_overlaps(
     layout(made)
     assert set(names) <= set(words(made))
     layout(shares.prompt_token_sources(folder.results))
+
+
+def test_the_heads_say_what_is_simulated_and_what_hbm_is(saved: Save, words: Any) -> None:
+    """Shares come out of the simulator; the fastest tier is what weights leave of it."""
+    folder = saved("lru")
+    assert any("simulated" in text for text in words(shares.prompt_token_sources(folder.results)))
+    made = shares.occupancy(folder.results, folder.table("occupancy"))
+    assert any("hbm: room left for KV after weights" in text for text in words(made))

@@ -45,6 +45,9 @@ def test_lines_run_over_capacity(
         "s3fifo, mean",
         "s3fifo, p99",
     ]
+    shown = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in made.axes]
+    assert shown[0] == ["lru", "s3fifo"], "p99 is in the other panel"
+    assert set(shown[1]) == {"lru, mean", "lru, p99", "s3fifo, mean", "s3fifo, p99"}
     layout(made)
 
 

@@ -6,6 +6,7 @@ is all that a prefix cache can use.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ _BOUNDS: dict[str, tuple[str, dict[str, Any]]] = {
     "belady": ("Belady (must insert)", {"color": "#000000", "lw": 1.6, "ls": (0, (1, 1))}),
 }
 _NEAR = 1.25
+# Width of a panel, and of a letter of a tier's name, in points.
+_PANEL_POINTS, _LETTER_POINTS = 280.0, 5.2
 
 
 def hit_rate(results: Mapping[str, Any], hits: pd.DataFrame) -> Figure:
@@ -33,13 +36,14 @@ def hit_rate(results: Mapping[str, Any], hits: pd.DataFrame) -> Figure:
         notes.append(f"{' and '.join(beyond)}: beyond the right edge")
     made = style.figure(results, "Hit rate against capacity", notes, (9.4, 5.0))
     axes = style.panels(made, 1, 2, sharey=True)
+    rows = 0
     what = (("block_hits", "Any block"), ("prefix_hits", "Leading blocks (usable as a prefix)"))
     for panel, (column, title) in zip(axes, what, strict=True):
         style.heading(panel, title)
         _draw(panel, known, column)
-        _mark(panel, marks)
+        rows = _mark(panel, marks)
         panel.set_xlabel(f"Capacity in blocks{_block_size(results)}")
-    style.percent(axes[0], top=max(_ceiling(known) * 1.24, 1e-3))
+    style.percent(axes[0], top=max(_ceiling(known) * (1.12 + 0.06 * rows), 1e-3))
     axes[0].set_ylabel("Hits / block references")
     style.legend(made, axes[0])
     return made
@@ -52,10 +56,12 @@ def _draw(axes: Axes, hits: pd.DataFrame, column: str) -> None:
         _line(axes, bounded[bounded["policy"] == name], label, look)
     names = [name for name in dict.fromkeys(bounded["policy"]) if name not in _BOUNDS]
     colours = style.policy_colours(names)
+    points = bounded["capacity_blocks"].nunique()
     for place, name in enumerate(names):
         look = {"color": colours[name], "lw": style.strand(place), "marker": "o", "ms": 3.6}
-        rows = bounded[bounded["policy"] == name]
-        _line(axes, rows[rows["order"] == "reverse"], name, look)
+        rows = bounded[(bounded["policy"] == name) & (bounded["order"] == "reverse")]
+        fewer = "" if len(rows) == points else f" ({len(rows)} of {points} capacities)"
+        _line(axes, rows, f"{name}{fewer}", look)
     for name in names:
         look = {"color": style.darker(colours[name]), "lw": 1.3, "ls": (0, (3, 2)), "zorder": 3}
         rows = bounded[bounded["policy"] == name]
@@ -112,18 +118,33 @@ def _tier_marks(
     return beyond, marks
 
 
-def _mark(axes: Axes, marks: list[tuple[float, str]]) -> None:
-    """A dashed line where a tier's capacity lies; neighbouring names take turns in two rows."""
-    for place, (blocks, name) in enumerate(marks):
+def _mark(axes: Axes, marks: list[tuple[float, str]]) -> int:
+    """A dashed line where a tier's capacity lies, its name beside it; rows the names take.
+
+    A name goes into the first row where it touches no other, to the right of its line where
+    the panel ends on the left.
+    """
+    low, high = axes.get_xlim()
+    ends: list[float] = []
+    for blocks, name in marks:
+        line = _PANEL_POINTS * math.log(blocks / low) / math.log(high / low)
+        width = _LETTER_POINTS * len(name) + 6
+        left_of = line >= width
+        start, end = (line - width, line) if left_of else (line, line + width)
+        row = next((row for row, taken in enumerate(ends) if taken <= start), len(ends))
+        ends[row : row + 1] = [end]
         axes.axvline(blocks, color="#999999", lw=0.8, ls=(0, (5, 4)), zorder=0)
         axes.annotate(
             name,
             (blocks, 1.0),
             xycoords=("data", "axes fraction"),
-            xytext=(-3, -2 - 11 * (place % 2)),
+            xytext=(-3 if left_of else 3, -2 - 11 * row),
             textcoords="offset points",
-            ha="right",
+            ha="right" if left_of else "left",
             va="top",
             fontsize=8.5,
             color="#666666",
+            # A name must stay readable where the line of another tier runs through it.
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         )
+    return len(ends)

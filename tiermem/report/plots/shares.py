@@ -23,7 +23,8 @@ def prompt_token_sources(results: Mapping[str, Any]) -> Figure:
     total = runs[0]["prompt_tokens"] if runs else 0
     title = "Where prompt tokens came from"
     height = 2.3 + 0.42 * max(len(runs), 1)
-    made = style.figure(results, title, [f"{total:,} prompt tokens"], (8.2, height))
+    notes = [f"{total:,} prompt tokens", "simulated"]
+    made = style.figure(results, title, notes, (8.2, height))
     (axes,) = style.panels(made, 1, 1)
     sources = list(runs[0]["prompt_tokens_by_source"]) if runs else []
     used = [s for s in sources if any(run["prompt_tokens_by_source"][s] for run in runs)]
@@ -63,10 +64,11 @@ def occupancy(results: Mapping[str, Any], table: pd.DataFrame) -> Figure:
     columns = 2 if len(runs) == 4 else min(max(len(runs), 1), 3)
     rows = max(1, -(-len(runs) // columns))
     size = (max(7.6, 3.5 * columns), 1.6 + 2.4 * rows)
-    notes = [style.SIMULATED, f"highest value in each of {_SLICES} time slices"]
+    notes = [style.SIMULATED, f"peaks of {_SLICES} time slices"]
+    notes += [f"{tier}: room left for KV after weights" for tier in _tiers(runs)[:1]]
     made = style.figure(results, "Occupancy of each tier", notes, size)
     grid = style.panels(made, rows, columns, sharex=True, sharey=True)
-    tiers = list(runs[0]["tiers"]) if runs else []
+    tiers = _tiers(runs)
     colours = style.source_colours(tiers)
     end_s = max((run["simulated_s"] for run in runs), default=0.0)
     unit, length = ("min", 60.0) if end_s >= 600 else ("s", 1.0)
@@ -109,6 +111,10 @@ def highest(changes: pd.DataFrame, end_s: float) -> tuple[np.ndarray, np.ndarray
     slices = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, _SLICES)
     np.maximum.at(held, slices, used)
     return edges, held
+
+
+def _tiers(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(runs[0]["tiers"]) if runs else []
 
 
 def _label(grid: Sequence[Axes], count: int, columns: int, xlabel: str) -> None:

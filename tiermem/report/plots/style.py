@@ -171,6 +171,12 @@ def legend(made: Figure, axes: Axes, *, title: str | None = None) -> None:
         )
 
 
+def legend_below(axes: Axes) -> None:
+    """A legend of one panel, under it."""
+    with rc_context(_RC):
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
 def _columns(names: Sequence[str], width_in: float) -> int:
     """As many legend columns as fit, taking a letter for 6.2 points and a line sample for 44."""
     widest_points = 44 + 6.2 * max(map(len, names), default=0)

@@ -54,5 +54,6 @@ def capacity_sweep(
     right.set_ylabel("Time to first token in s")
     slowest = sweep["ttft_p99_s"].dropna()
     right.set_ylim(0, float(slowest.max()) * 1.12 if len(slowest) else 1.0)
-    style.legend(made, right)
+    for axes in (left, right):  # each panel its own: p99 is in one of them alone
+        style.legend_below(axes)
     return made
