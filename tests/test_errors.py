@@ -10,8 +10,10 @@ from tiermem.errors import (
     InputError,
     RunFolderNotEmpty,
     TiermemError,
+    Undrawn,
     Unfinished,
     UnknownName,
+    nearest,
 )
 
 
@@ -44,12 +46,22 @@ def test_the_nearest_name_is_offered() -> None:
     assert error.nearest == "lru"
     assert str(UnknownName("policy", "zzz", ["lru", "fifo"])).endswith("known: fifo, lru")
     assert str(UnknownName("policy", "zzz", [])).endswith("known: none")
+    error = UnknownName("tier", "drm", ["dram"], key="capacities")
+    assert str(error) == "capacities: unknown tier 'drm'; did you mean 'dram'?"
+
+
+def test_case_hides_no_name() -> None:
+    """The nearest name is found whatever the case, and given as it is written."""
+    assert UnknownName("policy", "LRU", ["lru", "fifo"]).nearest == "lru"
+    assert nearest("TIMESTAMP", ["Timestamp", "x"]) == "Timestamp"
+    assert nearest("q", ["timestamp"]) is None
 
 
 def test_exit_statuses() -> None:
     """Unfinished requests exit with 3, every other mistake with 1, and all are TiermemErrors."""
-    for kind in (InputError, DoesNotFit, RunFolderNotEmpty, AllRejected, TiermemError):
+    for kind in (InputError, DoesNotFit, RunFolderNotEmpty, AllRejected, Undrawn, TiermemError):
         assert kind("x").exit_status == 1
         assert isinstance(kind("x"), TiermemError)
+    assert Undrawn("x", 130).exit_status == 130
     assert Unfinished("x").exit_status == 3
     assert isinstance(Unfinished("x"), TiermemError)

@@ -25,7 +25,7 @@ from tiermem.traces.trace import Trace
 SYSTEM, LLM = "h100-ddr5-cxl-nvme", "llama-3.1-8b"
 # A machine so small that a few requests fill it.
 SMALL = {"dram": 2**30, "cxl": 2**30, "nvme": 2**31}
-DATA = ("results.json", "config.json", "digests.json", "table.md")
+DATA = ("results.json", "verdict.json", "config.json", "digests.json", "table.md")
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tiermem import hits, registry
 from tiermem.errors import InputError, TiermemError, UnknownName
 from tiermem.policies.lru import LRU
+from tiermem.traces import synthetic
 from tiermem.traces.trace import Trace, intern
 
 Make = Callable[[list[list[int]]], Trace]
@@ -212,6 +213,27 @@ def test_policy_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {row["name"]: row for row in hits.policy_rows()}
     assert rows["mine"]["summary"] == "cannot be loaded: ImportError: gone"
     assert "lru" in rows
+
+
+@pytest.mark.parametrize("ending", [SystemExit(0), GeneratorExit()], ids=repr)
+def test_a_policy_cannot_end_the_process(
+    ending: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What calls sys.exit() while it is counted has failed; Ctrl-C is nobody's failure."""
+
+    class Leaves(LRU):
+        raised: BaseException = ending
+
+        def insert(self, block: int, size: int) -> None:
+            raise self.raised
+
+    monkeypatch.setitem(registry._registered, hits.GROUP, {"leaves": Leaves})
+    trace = synthetic.chat(requests=3, seed=1)
+    with pytest.raises(InputError, match="policy 'leaves' failed at 5 blocks: "):
+        hits.count(trace, ["leaves"], [5])
+    monkeypatch.setattr(Leaves, "raised", KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        hits.count(trace, ["leaves"], [5])
 
 
 def test_placement_is_left_out_for_hits() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,9 @@ def test_specs_are_read(text: str, target: str, parameters: tuple[tuple[str, obj
     assert (spec.target, spec.parameters) == (target, parameters)
 
 
-@pytest.mark.parametrize("text", ["", ":", "a:b:c", "a=1", "a::b", "a:x=1:b", "a:1x=2", "a:=2"])
+@pytest.mark.parametrize(
+    "text", ["", ":", "a:b:c", "a=1", "a::b", "a:x=1:b", "a:1x=2", "a:=2", "a:x=1:x=2"]
+)
 def test_what_is_no_spec_is_refused(text: str) -> None:
     """A spec that could be read in two ways, or in none, is an error that shows it."""
     with pytest.raises(InputError) as caught:
@@ -95,6 +97,12 @@ def test_an_installed_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         (None, "no module 'not_here' here or installed"),
         ("raise ValueError('boom')", "'not_here' cannot be imported: ValueError: boom"),
         ("class Broken(:", "'not_here' cannot be imported: SyntaxError"),
+        ("raise SystemExit", "'not_here' cannot be imported: SystemExit$"),
+        ("raise GeneratorExit(1)", "'not_here' cannot be imported: GeneratorExit: 1"),
+        (
+            "import absent_dependency",
+            r"not_here\.py was found, but cannot be imported: .*'absent_dependency'",
+        ),
     ],
 )
 def test_a_module_that_does_not_load(
@@ -109,3 +117,13 @@ def test_a_module_that_does_not_load(
             registry.find(GROUP, "not_here:Mine", kind="policy")
     finally:
         sys.modules.pop("not_here", None)
+
+
+def test_an_entry_point_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken package is named with what it points at."""
+    point = EntryPoint("gone", "absent_package:Policy", "tiermem.test")
+    monkeypatch.setattr(registry, "_installed", lambda group: (point,))
+    with pytest.raises(
+        InputError, match=r"'gone' \(absent_package:Policy\) cannot be loaded: .*absent_package"
+    ):
+        registry.find("tiermem.test", "gone", kind="policy")

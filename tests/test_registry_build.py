@@ -21,6 +21,13 @@ class Plain:
         self.given = (capacity, small, big / (small != 0.5))
 
 
+class Leaves:
+    """Ends the process."""
+
+    def __init__(self, capacity: int) -> None:
+        raise SystemExit(0)
+
+
 class Open:
     """Takes any parameter."""
 
@@ -31,7 +38,7 @@ class Open:
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The classes above, by name, and something that is no class."""
-    shelf = {"plain": Plain, "open": Open, "number": 7}
+    shelf = {"plain": Plain, "open": Open, "leaves": Leaves, "number": 7}
     monkeypatch.setattr(registry, "_registered", {GROUP: shelf})
 
 
@@ -52,6 +59,7 @@ def test_parameters_reach_the_plugin() -> None:
         ("plain:smal=1", "unknown parameter of policy 'plain': 'smal'; did you mean 'small'?"),
         ("plain:capacity=1", "'capacity'; known: big, small"),
         ("plain:big=-1", "big: too small"),
+        ("leaves", "policy 'leaves' cannot be made: SystemExit: 0"),
         ("plain:small=0.5", "policy 'plain:small=0.5' cannot be made: ZeroDivisionError"),
         ("open:capacity=1", "policy 'open:capacity=1' cannot be made: TypeError"),
         ("number", "policy 'number' is of type int, not a class"),

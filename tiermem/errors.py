@@ -6,6 +6,7 @@
     |-- DoesNotFit               weights or blocks larger than the memory meant for them
     |-- RunFolderNotEmpty        results are never mixed
     |-- AllRejected              the run finished and served nobody
+    |-- Undrawn                  results are saved, what was to follow them failed
     `-- Unfinished               exit status 3: requests were left waiting or running
 
 Mistakes of ours are `assert`s; expected outcomes (a miss, no room) are values. Neither is here.
@@ -46,7 +47,7 @@ class InputError(TiermemError):
 
 
 class UnknownName(InputError):
-    """No `kind` is called `name`; the nearest known name is in the message."""
+    """No `kind` is called `name`; the nearest known name, in any case, is in the message."""
 
     def __init__(
         self,
@@ -56,12 +57,13 @@ class UnknownName(InputError):
         *,
         path: str | Path | None = None,
         line: int | None = None,
+        key: str | None = None,
     ) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
-        super().__init__(f"unknown {kind} {name!r}; {hint}", path=path, line=line)
-        self.name, self.nearest = name, near[0] if near else None
+        near = nearest(name, names, cutoff=0.5)
+        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(names) or 'none'}"
+        super().__init__(f"unknown {kind} {name!r}; {hint}", path=path, line=line, key=key)
+        self.kind, self.name, self.known, self.nearest = kind, name, names, near
 
 
 class DoesNotFit(TiermemError):
@@ -76,7 +78,24 @@ class AllRejected(TiermemError):
     """Every request of the trace was rejected, so there is no result to report."""
 
 
+class Undrawn(TiermemError):
+    """The results of a comparison are in place, but drawing or printing them was cut short."""
+
+    def __init__(self, message: str, exit_status: int = 1) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
 class Unfinished(TiermemError):
     """The run ended with requests that were neither completed nor rejected."""
 
     exit_status = 3
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of `known` that was probably meant by `name`, whatever the case; None if none is."""
+    folded: dict[str, str] = {}
+    for each in known:
+        folded.setdefault(each.casefold(), each)
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
+    return folded[near[0]] if near else None

@@ -19,9 +19,9 @@ from typing import Any, TextIO, TypedDict, Unpack
 
 import numpy as np
 
-from tiermem import hits, registry
+from tiermem import hits, registry, shipped
 from tiermem.core.policy import Parts
-from tiermem.errors import InputError
+from tiermem.errors import InputError, TiermemError
 from tiermem.models import presets
 from tiermem.models.llm import LLM
 from tiermem.models.presets import System
@@ -33,11 +33,6 @@ from tiermem.scenario.policies import make_policy
 from tiermem.scenario.simulation import Run, Scenario, Simulation, capacities_for_kv, simulate
 from tiermem.traces.catalog import open_trace
 from tiermem.traces.trace import Trace
-
-DEFAULT_TRACE = "synthetic-chat"
-DEFAULT_SYSTEM = "h100-share-ddr5-cxl-nvme"
-DEFAULT_LLM = "llama-3.1-8b"
-DEFAULT_POLICIES = ("lru", "fifo", "s3fifo")
 
 BOUNDS = ("lru", "belady", "belady-bypass", "infinite")
 CURVE_POINTS = 12
@@ -92,10 +87,10 @@ class Attempt:
 
 def compare(
     *,
-    trace: str | Path | Trace = DEFAULT_TRACE,
-    system: str | System = DEFAULT_SYSTEM,
-    llm: str | LLM = DEFAULT_LLM,
-    policies: Sequence[str] = DEFAULT_POLICIES,
+    trace: str | Path | Trace = shipped.DEFAULT_TRACE,
+    system: str | System = shipped.DEFAULT_SYSTEM,
+    llm: str | LLM = shipped.DEFAULT_LLM,
+    policies: Sequence[str] = shipped.DEFAULT_POLICIES,
     out: str | Path,
     **settings: Unpack[Settings],
 ) -> RunFolder:
@@ -108,7 +103,7 @@ def compare(
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     overwrite = settings.get("overwrite", False)
-    folder.check(out, overwrite=overwrite)
+    folder.check(out := folder.settle(out), overwrite=overwrite)
     question = read(trace, system, llm, policies, settings)
     wall_s: dict[str, float] = {}
     with ProgressLine(settings.get("progress")) as line:
@@ -125,11 +120,9 @@ def compare(
     process = origin.process(wall_s, started)
     process["tracebacks"] = {fail.policy: fail.traceback for fail in failures}
     failed = [{"policy": fail.policy, "error": fail.error} for fail in failures]
-    saved = folder.write(
-        out, _contents(question, runs, curves, process, failed), overwrite=overwrite
-    )
-    on_saved = settings.get("on_saved")
-    if on_saved is not None:
+    contents = _contents(question, runs, curves, process, failed)
+    saved = folder.write(out, contents, overwrite=overwrite)
+    if on_saved := settings.get("on_saved"):
         on_saved(saved)
     draw(saved)
     if must_end(saved.runs, failures):
@@ -176,8 +169,11 @@ def read(
     for label in labels:
         try:
             Simulation(question.scenario(label))
-        except TypeError as error:
-            raise InputError(f"{label!r} cannot be made: {error}", key="policy") from error
+        except (TiermemError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # also a plug-in that calls sys.exit()
+            said = f"{label!r} cannot be made: {registry.reason(error)}"
+            raise InputError(said, key="policy") from error
     return question
 
 
@@ -192,17 +188,21 @@ def hit_curves(
     rows: list[hits.HitRow] = []
     failures = []
     rooms = capacities_for_kv(question.system, question.llm)
-    # A policy that is more than an eviction order has no meaning in one tier without a clock.
-    orders_only = [name for name in policies if type(make_policy(name, rooms)) is Parts]
-    names = list(dict.fromkeys([*map(hits.without_placement, orders_only), *BOUNDS]))
+    asked = {hits.without_placement(policy): policy for policy in policies}
+    names = list(dict.fromkeys([*asked, *BOUNDS]))
     for done, name in enumerate(names):
         line.update("hit curves", done, len(names), "policies")
         orders = ("reverse", "forward") if name == "lru" else ("reverse",)
         try:
+            # What is more than an eviction order has no meaning in one tier without a clock.
+            if name in asked and type(make_policy(asked[name], rooms)) is not Parts:
+                continue
             for order in orders:
                 sizes = affordable(name, capacities, trace.references)
                 rows += hits.count(trace, [name], sizes, order)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             failures.append(Failure.of(name, error, "while its hits were counted"))
     return rows, failures
 
@@ -264,7 +264,7 @@ def _attempts(question: Question, n_jobs: int, line: ProgressLine) -> Iterator[A
         return
     from joblib import Parallel, delayed
 
-    jobs = Parallel(n_jobs=n_jobs, return_as="generator")
+    jobs = Parallel(n_jobs=min(n_jobs, len(scenarios)), return_as="generator")
     for done, attempt in enumerate(jobs(delayed(_attempt)(s) for s in scenarios), start=1):
         line.update("simulating", done, len(scenarios), "policies")
         yield attempt
@@ -280,7 +280,9 @@ def _attempt(scenario: Scenario, line: ProgressLine | None = None) -> Attempt:
     outcome: Run | Failure
     try:
         outcome = simulate(scenario, progress)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         outcome = Failure.of(label, error, "while it was simulated")
     return Attempt(label, outcome, time.perf_counter() - begun)
 

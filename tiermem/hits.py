@@ -29,6 +29,7 @@ from tiermem.traces.trace import Trace
 
 GROUP = "tiermem.evict"
 ORDERS = ("reverse", "forward")
+BLOCKS_MAX = 2**48  # more than any machine has, and exact in array code
 
 _BOUNDS = {
     "belady": "Most block hits if every missing block must be inserted; knows the future.",
@@ -72,6 +73,8 @@ def count(
     for capacity in capacities:
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
             raise InputError(f"{capacity!r} is not a number of blocks, 1 or more", key="capacity")
+        if capacity > BLOCKS_MAX:
+            raise InputError(f"{capacity} is more than {BLOCKS_MAX} blocks", key="capacity")
     plans = [_plan(text, order) for text in policies]
     if not plans:
         raise InputError("no policy was named", key="policy")
@@ -95,8 +98,11 @@ def policy_rows() -> list[dict[str, Any]]:
     for name in registry.names(GROUP):
         try:
             text = inspect.getdoc(registry.find(GROUP, name, kind="policy")) or ""
-        except Exception as error:  # somebody's broken plug-in must not hide the others
-            text = f"cannot be loaded: {type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # somebody's broken plug-in must not hide the others
+            cause = error.__cause__ if isinstance(error, InputError) else error
+            text = f"cannot be loaded: {registry.reason(cause or error)}"
         summary = " ".join(text.partition("\n\n")[0].split())
         rows.append({"name": name, "kind": "evict", "summary": summary, "simulate": True})
     for name, summary in _BOUNDS.items():
@@ -180,6 +186,8 @@ def _replayed(plan: _Plan, trace: Trace, capacity: int) -> Flags:
     evict = plan.make(capacity)
     try:
         return replay.hits(evict, trace.block_ids, trace.block_offsets, capacity, plan.order)
-    except Exception as error:  # the policy is somebody's code: name it, whatever it raised
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the policy is somebody's code: name it, whatever it raised
         text = str(error) if isinstance(error, TiermemError) else repr(error)
         raise InputError(f"policy {plan.label!r} failed at {capacity} blocks: {text}") from error

@@ -42,13 +42,15 @@ def parse_spec(text: str) -> Spec:
     pairs = [part for part in parts if "=" in part]
     if not names or len(names) > 2 or not all(names) or parts != names + pairs:
         raise InputError(f"{text!r} is not NAME or module:Class with :key=value parameters")
-    parameters = []
+    parameters: dict[str, Any] = {}
     for pair in pairs:
         key, _, value = pair.partition("=")
         if not key.isidentifier():
             raise InputError(f"{key!r} in {text!r} is not a parameter name")
-        parameters.append((key, parse_literal(value)))
-    return Spec(":".join(names), tuple(parameters))
+        if key in parameters:
+            raise InputError(f"{key!r} is given twice in {text!r}")
+        parameters[key] = parse_literal(value)
+    return Spec(":".join(names), tuple(parameters.items()))
 
 
 def register(group: str, name: str, plugin: Any) -> None:
@@ -64,13 +66,23 @@ def names(group: str) -> list[str]:
 def find(group: str, target: str, *, kind: str) -> Any:
     """Load `target` from `group`, or from a module when it reads `module:Name`."""
     if ":" in target:
+        name, _, rest = target.partition(":")
+        if name in names(group) and not _file_of(name).is_file():
+            raise InputError(
+                f"{target!r}: {rest!r} has no value; a parameter is written {name}:{rest}=VALUE"
+            )
         return _load_from_module(target)
     if target in _registered.get(group, {}):
         return _registered[group][target]
     for point in _installed(group):
         if point.name == target:
-            return point.load()
+            return _load(point, kind)
     raise UnknownName(kind, target, names(group))
+
+
+def reason(error: BaseException) -> str:
+    """What a plug-in raised, for a message: a plain `SystemExit` says nothing by itself."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def build(group: str, spec: Spec, *arguments: Any, kind: str) -> Any:
@@ -92,11 +104,10 @@ def make(plugin: Any, spec: Spec, *arguments: Any, kind: str) -> Any:
             if name not in known and not open_ended:
                 raise UnknownName(f"parameter of {kind} {spec.target!r}:", name, known)
         return plugin(*arguments, **dict(spec.parameters))
-    except TiermemError:
+    except (TiermemError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise InputError(f"{kind} {spec.label!r} cannot be made: {reason}") from error
+    except BaseException as error:  # also a plug-in that calls sys.exit()
+        raise InputError(f"{kind} {spec.label!r} cannot be made: {reason(error)}") from error
 
 
 def _keywords(plugin: Any, taken: int) -> tuple[list[str], bool]:
@@ -118,20 +129,43 @@ def _scanned(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=group))
 
 
+def _load(point: EntryPoint, kind: str) -> Any:
+    try:
+        return point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        said = f"{kind} {point.name!r} ({point.value}) cannot be loaded: {reason(error)}"
+        raise InputError(said) from error
+
+
+def _file_of(module_name: str) -> Path:
+    return Path(module_name.removesuffix(".py").replace(".", "/") + ".py")
+
+
 def _load_from_module(target: str) -> Any:
     module_name, _, attribute = target.partition(":")
-    path = Path(module_name.removesuffix(".py").replace(".", "/") + ".py")
+    path = _file_of(module_name)
+    here = path.is_file()
+    if not here and (module_name.startswith(".") or {"/", "\\"} & set(module_name)):
+        raise InputError(
+            f"{target!r} names a path; a policy file is named as module:Class, without a folder, "
+            "from the folder in which it lies"
+        )
     try:
-        module = _load_file(path) if path.is_file() else importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"no module {error.name!r} here or installed (looked for {path})"
-        ) from error
-    except Exception as error:
-        raise InputError(
-            f"{module_name!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(module, attribute):
+        module = _load_file(path) if here else importlib.import_module(module_name)
+        found = hasattr(module, attribute)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        if lacks and not here and f"{module_name}.".startswith(f"{lacks}."):
+            raise InputError(
+                f"no module {lacks!r} here or installed (looked for {path})"
+            ) from error
+        what = f"{path} was found, but" if here and lacks else repr(module_name)
+        raise InputError(f"{what} cannot be imported: {reason(error)}") from error
+    if not found:
         public = [name for name in vars(module) if not name.startswith("_")]
         raise UnknownName(f"name in {module_name}", attribute, public)
     return getattr(module, attribute)

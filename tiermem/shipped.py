@@ -1,8 +1,14 @@
-"""Where the data folders `models/` and `traces/` lie: beside the package, or inside its wheel."""
+"""What is shipped: where `models/` and `traces/` lie (beside the package, or inside its wheel), and
+which names a comparison uses when nothing is said."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+DEFAULT_TRACE = "synthetic-chat"
+DEFAULT_SYSTEM = "h100-share-ddr5-cxl-nvme"
+DEFAULT_LLM = "llama-3.1-8b"
+DEFAULT_POLICIES = ("lru", "fifo", "s3fifo")
 
 _PACKAGE = Path(__file__).resolve().parent
 

@@ -13,6 +13,7 @@ from tiermem.errors import InputError
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
+BYTES_MAX = 2**62  # exact in tables of int64
 
 _BYTES = {
     "": 1,
@@ -48,6 +49,8 @@ def parse_bytes(text: str | int, *, key: str | None = None) -> int:
         nbytes = int(value)
     if nbytes < 1:
         raise InputError(f"{text!r} is not a size: it must be at least one byte", key=key)
+    if nbytes > BYTES_MAX:
+        raise InputError(f"{text!r} is too large: {BYTES_MAX:,} bytes at most", key=key)
     return nbytes
 
 

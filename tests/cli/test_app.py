@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tiermem.cli import app, counts, main
+from tiermem import shipped
+from tiermem.cli import counts, main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -45,6 +43,12 @@ def test_the_version_is_that_of_the_project(tiermem: Callable[..., Any]) -> None
         (["compare", "--out", "x", "--seed", "-1"], "'--seed'"),
         (["compare", "--out", "x", "--jobs", "0"], "'--jobs'"),
         (["compare", "a", "b", "--out", "x"], "unexpected extra argument"),
+        (["compare", "--out", "x", "--llm", "a", "--llm", "a"], "'--llm': given twice"),
+        (["simulate", "t", "--policy", "lru", "--policy=fifo"], "'--policy': given twice"),
+        (["compare", "--out", "x", "--block-tokens", "9" * 30], "'--block-tokens'"),
+        (["compare", "--out", "x", "--kv-blocks", "9" * 30], "'--kv-blocks'"),
+        (["compare", "--out", "x", "--seed", "9" * 30], "'--seed'"),
+        (["trace", "synth", "--kind", "chat", "--requests", "9" * 30], "'--requests'"),
     ],
 )
 def test_bad_usage_is_one_line(
@@ -94,35 +98,39 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
         main(["list", "systems"])
 
 
+def test_nothing_passes_for_success(
+    monkeypatch: pytest.MonkeyPatch, tiermem: Callable[..., Any]
+) -> None:
+    """Whatever calls sys.exit(0) on the way, a command without its result has failed."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(counts, "_rows", leave)
+    ended = tiermem("list", "systems")
+    assert ended.status == 1
+    assert ended.stderr == "tiermem: error: a plug-in ended the process (SystemExit(0))\n"
+
+
 def test_a_disk_that_refuses_is_one_line(
     monkeypatch: pytest.MonkeyPatch, tiermem: Callable[..., Any]
 ) -> None:
-    """What the system refuses is named with its path; an OSError without one is a bug."""
+    """What the system refuses is named, with its path if there is one."""
+    refusals: dict[str, Exception] = {
+        "somewhere/out: No space left": OSError(28, "No space left", "somewhere/out"),
+        "No space left": OSError(28, "No space left"),
+        "odd": OSError("odd"),
+        "not enough memory: 3 PiB": MemoryError("3 PiB"),
+        "not enough memory": MemoryError(),
+    }
+    for said, error in refusals.items():
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "somewhere/out")
+        def refuse(*_: object, error: Exception = error) -> None:
+            raise error
 
-    monkeypatch.setattr(counts, "_rows", full)
-    ended = tiermem("list", "systems")
-    assert (ended.status, ended.stderr) == (
-        1,
-        "tiermem: error: somewhere/out: No space left on device\n",
-    )
-
-
-def test_nobody_reads_the_output() -> None:
-    """`tiermem list llms | head -1` prints no complaint about a broken pipe."""
-    read, write = os.pipe()
-    os.close(read)
-    ended = subprocess.run(
-        [sys.executable, "-m", "tiermem", "list", "llms", "--json"],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    os.close(write)
-    assert ended.stderr == ""
-    assert ended.returncode in (1, app.BROKEN_PIPE)
+        monkeypatch.setattr(counts, "_rows", refuse)
+        ended = tiermem("list", "systems")
+        assert (ended.status, ended.stderr) == (1, f"tiermem: error: {said}\n")
 
 
 def test_every_command_of_the_readme_is_there(tiermem: Callable[..., Any]) -> None:
@@ -138,3 +146,10 @@ def test_every_command_of_the_readme_is_there(tiermem: Callable[..., Any]) -> No
     for command, options in wanted.items():
         shown = tiermem(*command.split(), "--help").stdout
         assert [option for option in options if option not in shown] == []
+
+
+def test_help_names_what_is_used_without_options(tiermem: Callable[..., Any]) -> None:
+    """`compare --help` says which trace, system, model and policies it takes by itself."""
+    shown = " ".join(tiermem("compare", "--help").stdout.split())
+    names = [shipped.DEFAULT_TRACE, shipped.DEFAULT_SYSTEM, shipped.DEFAULT_LLM]
+    assert [name for name in [*names, *shipped.DEFAULT_POLICIES] if name not in shown] == []

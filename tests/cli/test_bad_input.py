@@ -115,8 +115,14 @@ def test_a_missing_trace(tmp_path: Path, out: Path, tiermem: Callable[..., objec
 
 
 def test_a_folder_for_a_trace(tmp_path: Path, out: Path, tiermem: Callable[..., object]) -> None:
-    """A folder is no trace, and the line says which folder."""
+    """A folder is no trace, nor is a link that leads nowhere, nor an empty name."""
     assert str(tmp_path) in complaint(tiermem(*simulation(tmp_path, out)))
+    assert "no trace was named" in complaint(tiermem(*simulation("", out)))
+    loop, gone = tmp_path / "loop", tmp_path / "gone"
+    loop.symlink_to(loop)
+    gone.symlink_to(tmp_path / "absent")
+    assert f"{loop}: cannot be read" in complaint(tiermem(*simulation(loop, out)))
+    assert f"{gone}: the file that this link" in complaint(tiermem(*simulation(gone, out)))
 
 
 @pytest.mark.parametrize(
@@ -129,6 +135,11 @@ def test_a_folder_for_a_trace(tmp_path: Path, out: Path, tiermem: Callable[..., 
         ("--policy", "lru:place=waterfal", ["'waterfal'", "did you mean 'waterfall'"]),
         ("--policy", "a:b:c", ["'a:b:c' is not NAME"]),
         ("--policy", "", ["is not NAME"]),
+        ("--policy", "LRU", ["unknown policy 'LRU'", "did you mean 'lru'"]),
+        ("--policy", "s3fifo:small=0.1:small=0.2", ["'small' is given twice"]),
+        ("--policy", "lru:order=reverse:order=forward", ["'order' is given twice"]),
+        ("--policy", "lru:small", ["'lru:small'", "lru:small=VALUE"]),
+        ("--policy", "../mine:Policy", ["'../mine:Policy' names a path", "module:Class"]),
         ("--system", "laptop-nvm", ["unknown system 'laptop-nvm'", "did you mean 'laptop-nvme'"]),
         ("--system", "nowhere/x.toml", ["nowhere/x.toml"]),
         ("--llm", "qwen3-4", ["'qwen3-4'", "did you mean 'qwen3-4b'"]),
@@ -136,7 +147,9 @@ def test_a_folder_for_a_trace(tmp_path: Path, out: Path, tiermem: Callable[..., 
         ("--capacity", "dram=-4GiB", ["--capacity dram: ", "'-4GiB'"]),
         ("--capacity", "dram=4Gib", ["--capacity dram: ", "'4Gib'", "GiB"]),
         ("--capacity", "dram=nan", ["--capacity dram: ", "'nan'"]),
-        ("--capacity", "drm=4GiB", ["'drm'", "did you mean 'dram'"]),
+        ("--capacity", "drm=4GiB", ["error: --capacity: ", "'drm'", "did you mean 'dram'"]),
+        ("--capacity", "DRAM=4GiB", ["error: --capacity: ", "'DRAM'", "did you mean 'dram'"]),
+        ("--capacity", "dram=9999999TiB", ["--capacity dram: ", "too large"]),
         ("--capacity", "dram", ["--capacity: ", "TIER=SIZE"]),
         ("--capacity", "dram=1GiB,dram=2GiB", ["--capacity: ", "'dram' is given twice"]),
     ],
@@ -151,7 +164,9 @@ def test_a_wrong_value(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("wrong", ["0", "-5", "1.5", "many", "1000,,2000", "", "5,5"])
+@pytest.mark.parametrize(
+    "wrong", ["0", "000", "-5", "1.5", "many", "1000,,2000", "", "5,5", "9" * 20, "9" * 5000]
+)
 def test_a_wrong_capacity_of_hits(wrong: str, tiermem: Callable[..., object]) -> None:
     """Capacities of `hits` are whole numbers of blocks, at least 1, each once."""
     words = ["hits", "synthetic-chat", "--policy", "lru", "--json"]
@@ -239,6 +254,9 @@ def test_an_output_that_cannot_be_made(
     words = simulation("synthetic-chat", tmp_path / "file" / "out")
     line = complaint(tiermem(command, *words[1:]))
     assert str(tmp_path / "file") in line
+    (tmp_path / "loop").symlink_to("loop")
+    words = simulation("synthetic-chat", tmp_path / "loop")
+    assert str(tmp_path / "loop") in complaint(tiermem(command, *words[1:]))
 
 
 def test_the_real_command(tmp_path: Path) -> None:

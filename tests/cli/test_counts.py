@@ -13,6 +13,8 @@ COLUMNS = [
     *("policy", "capacity_blocks", "order", "references", "block_hits", "prefix_hits"),
 ]
 
+ORDERS = ("reverse", "forward", "either")
+
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
@@ -78,9 +80,30 @@ def test_orders(
     shown = tiermem(*words).stdout
     assert "reverse" in shown
     assert "forward" in shown
+    assert "the table has both, --json has reverse" in " ".join(
+        tiermem("hits", "--help").stdout.replace("│", " ").split()
+    )
     wrong = tiermem(*words, "--order", "backward", "--json")
     assert wrong.status == 1
     assert "forward" in wrong.stderr
+
+
+def test_an_order_without_an_effect_is_one_row(trace: Path, tiermem: Callable[..., Any]) -> None:
+    """What both orders count alike is shown once; what they do not, twice.
+
+    LRU of 3 blocks hits 3 times tail before head (see above). Head before tail: a b c enter, a hits
+    and d pushes b out, a hits again, b pushes c out and c pushes d: 2 hits.
+    """
+    words = ["--policy", "lru,infinite", "--capacity", "3"]
+    lines = tiermem("hits", trace, *words).stdout.splitlines()
+    shown = [line.replace("│", " ").split() for line in lines if "lru" in line or "inf" in line]
+    assert [(row[0], [word for word in row if word in ORDERS]) for row in shown] == [
+        ("lru", ["reverse"]),
+        ("infinite", ["either"]),
+        ("lru", ["forward"]),
+    ]
+    assert "3 (37.50%)" in " ".join(shown[0])
+    assert "2 (25.00%)" in " ".join(shown[2])
 
 
 def test_a_policy_of_the_desk(

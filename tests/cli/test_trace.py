@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tiermem.traces import mooncake
+
 ROWS = [
     {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]},
     {"timestamp": 2000, "input_length": 700, "output_length": 7, "hash_ids": [0, 2]},
@@ -42,6 +44,23 @@ def test_info_counts_a_trace(tmp_path: Path, tiermem: Callable[..., Any]) -> Non
     shown = tiermem("trace", "info", trace).stdout
     assert "requests" in shown
     assert "0.25" in shown
+
+
+def test_info_says_who_says_synthetic(tmp_path: Path, tiermem: Callable[..., Any]) -> None:
+    """A bare file is not marked; JSON keeps its boolean; a file with a sidecar has an answer."""
+
+    def shown(trace: object) -> str:
+        lines = tiermem("trace", "info", trace).stdout.splitlines()
+        return next(line.split(maxsplit=1)[1].strip() for line in lines if "synthetic  " in line)
+
+    trace = tmp_path / "two.jsonl"
+    trace.write_text("\n".join(map(json.dumps, ROWS)))
+    assert shown(trace) == "not marked"
+    assert tiermem("trace", "info", trace, "--json").document["synthetic"] is False
+    assert shown("synthetic-chat") == "yes"
+    opened = mooncake.read(trace)
+    mooncake.write(opened, tmp_path / "recorded.jsonl")
+    assert shown(tmp_path / "recorded.jsonl") == "no"
 
 
 def test_info_takes_a_block_size(tmp_path: Path, tiermem: Callable[..., Any]) -> None:
@@ -121,6 +140,13 @@ def test_synth_names_a_wrong_parameter(tmp_path: Path, tiermem: Callable[..., An
     assert "did you mean 'burst_cv'" in ended.stderr
     ended = tiermem(*words({**options, "--set": "burst_cv"}, tmp_path / "x.jsonl"))
     assert "KEY=VALUE" in ended.stderr
+    twice = tiermem(*words({**options, "--set": "burst_cv=1"}, tmp_path / "x"), "--set=burst_cv=2")
+    assert (twice.status, twice.stderr) == (
+        1,
+        "tiermem: error: --set: 'burst_cv' is given twice\n",
+    )
+    options = {**options, "--set": "sessions_per_s=1", "--rate": 2}
+    assert "say the same thing" in tiermem(*words(options, tmp_path / "x.jsonl")).stderr
 
 
 def test_synth_keeps_what_is_there(tmp_path: Path, tiermem: Callable[..., Any]) -> None:

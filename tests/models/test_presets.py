@@ -111,9 +111,9 @@ def test_capacities_are_of_whole_tiers() -> None:
     assert given == {"dram.capacity_bytes": 64 * GIB}
 
 
-@pytest.mark.parametrize("nbytes", [0, -1, True, 1.5, float("nan"), "64GiB"])
+@pytest.mark.parametrize("nbytes", [0, -1, True, 1.5, float("nan"), "64GiB", 2**63])
 def test_bad_capacities_are_refused(nbytes: object) -> None:
-    """A capacity is a whole number of at least one byte."""
+    """A capacity is a whole number of at least one byte, and one that int64 can count."""
     with pytest.raises(InputError, match="capacity of tier dram"):
         system("h100-ddr5-cxl-nvme", capacities={"dram": nbytes})  # type: ignore[dict-item]
 

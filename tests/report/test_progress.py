@@ -25,6 +25,25 @@ def test_short_work_says_nothing(stream: io.StringIO) -> None:
     assert stream.getvalue() == ""
 
 
+def test_nobody_reading_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the stream is gone the line goes too, and nothing is raised."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    class Gone(Terminal):
+        tries = 0
+
+        def write(self, text: str) -> int:
+            self.tries += 1
+            raise BrokenPipeError
+
+    stream = Gone()
+    with progress.ProgressLine(stream) as line:
+        for now[0] in (3.0, 30.0, 300.0):
+            line.update("simulating lru", 5, 10)
+    assert stream.tries == 1
+
+
 def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a file a whole line, and not one for every call."""
     now = [0.0]

@@ -92,7 +92,6 @@ def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("x" * 5000, "no such file"),
         ("a\0b", "no such file"),
         (".", "this is a folder"),
-        ("", "folder"),
     ],
 )
 def test_nothing_is_put_in_the_place_of_a_missing_trace(

@@ -209,3 +209,12 @@ def test_recorded_files(
     assert trace.unique_blocks == expected["unique"]
     assert trace.synthetic == ("synthetic" in name)
     assert len(trace.notices) == 1  # ties
+
+
+@pytest.mark.parametrize("block_tokens", [0, -1, 2**31, 10**30])
+def test_block_sizes_out_of_range_are_refused(
+    jsonl: Callable[..., Path], rows: list[Any], block_tokens: int
+) -> None:
+    """A block has at least one token, and no more than a prompt can have."""
+    with pytest.raises(InputError, match=r"block_tokens: .* 1 to 2,147,483,647"):
+        mooncake.read(jsonl(rows), block_tokens=block_tokens)

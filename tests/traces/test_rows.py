@@ -34,7 +34,12 @@ def cell(key: str, value: str) -> str:
         (cell("input_length", "-3"), "input_length", "-3 is not"),
         (cell("input_length", "9.0"), "input_length", "9.0 is not"),
         (cell("input_length", "true"), "input_length", "True is not"),
-        (cell("input_length", "1" + "0" * 30), "input_length", "is not a whole number"),
+        (cell("input_length", "1" + "0" * 30), "input_length", "2,147,483,647 at most"),
+        (cell("output_length", "2147483648"), "output_length", "2,147,483,647 at most"),
+        (cell("hash_ids", "[NaN]"), "hash_ids", "NaN is not a number"),
+        (cell("note", "Infinity"), "note", "Infinity is not a number"),
+        (cell('timestamp": 1, "timestamp', "2"), "timestamp", "given twice"),
+        (cell('timestamp" : 1, "timestamp', "2"), "timestamp", "given twice"),
         (cell("output_length", "-1"), "output_length", "-1 is not"),
         (cell("output_length", "[4]"), "output_length", "[4] is not"),
         (cell("timestamp", "-1"), "timestamp", "-1 is not a time in ms"),
@@ -42,8 +47,8 @@ def cell(key: str, value: str) -> str:
         (cell("timestamp", '"5"'), "timestamp", "'5' is not a time"),
         (cell("timestamp", "1e999"), "timestamp", "inf is not a time"),
         (cell("timestamp", "1" + "0" * 400), "timestamp", "is not a time"),
-        (cell("timestamp", "NaN"), None, "NaN is not a number"),
-        (cell("output_length", "-Infinity"), None, "-Infinity is not a number"),
+        (cell("timestamp", "NaN"), "timestamp", "NaN is not a number"),
+        (cell("output_length", "-Infinity"), "output_length", "-Infinity is not a number"),
         (cell("hash_ids", "null"), "hash_ids", "None is not a list of block ids"),
         (cell("hash_ids", '"abc"'), "hash_ids", "'abc' is not a list"),
         (cell("hash_ids", "[1.5]"), "hash_ids", "1.5 is not a block id"),
@@ -118,6 +123,25 @@ def test_mixed_origins_are_refused(jsonl: Callable[..., Path]) -> None:
     lines = [GOOD, cell("timestamp", "1700000000000"), cell("timestamp", "20")]
     with pytest.raises(InputError, match=r":2: timestamp: 54 years after .* different origins"):
         mooncake.read(jsonl("\n".join(lines)))
+
+
+def test_a_trace_of_centuries_is_refused(jsonl: Callable[..., Path]) -> None:
+    """Times past what ns can count are named by line: a request each 9 years, the 34th too late.
+
+    33 gaps of 9 years are 297 years; 32 are 288, which can be counted.
+    """
+    lines = [cell("timestamp", str(9 * 365 * 86_400_000 * n)) for n in range(36)]
+    with pytest.raises(InputError, match=r":34: timestamp: more than 292 years"):
+        mooncake.read(jsonl("\n".join(lines)))
+    assert len(mooncake.read(jsonl("\n".join(lines[:33])))) == 33
+    with pytest.raises(InputError, match=r":2: timestamp: more than 292 years"):
+        mooncake.read(jsonl(f"{GOOD}\n{cell('timestamp', '9' * 30)}"))
+
+
+def test_colons_in_names_are_no_second_key() -> None:
+    """A line with more colons than keys is looked at closely, and read all the same."""
+    rows = parse(cell("hash_ids", '["a:b\\":", "c"]').encode(), Path("t"))
+    assert rows.ids == ['a:b":', "c"]
 
 
 def test_columns_of_a_file() -> None:

@@ -25,7 +25,7 @@ class Shelf(StrEnum):
     TRACES = "traces"
 
 
-@app.command()
+@app.command(cls=options.OnceEach)
 def hits(
     trace: options.Trace,
     policy: options.Policies,
@@ -36,7 +36,8 @@ def hits(
         list[str] | None,
         typer.Option(
             "--order",
-            help="How a request touches its blocks: reverse (tail first; the default) or forward.",
+            help="How a request touches its blocks: reverse (tail first) or forward. Without it "
+            "the table has both, --json has reverse.",
         ),
     ] = None,
     block_tokens: options.BlockTokens = None,
@@ -62,10 +63,10 @@ def hits(
         return
     kind = "synthetic trace" if opened.synthetic else "trace"
     title = f"Hits in one tier: {opened.references:,} references of {kind} {opened.name}"
-    show.rows([_hits_for_people(row) for row in rows], title)
+    show.rows([_hits_for_people(row) for row in _merged(rows)], title)
 
 
-@app.command(name="list")
+@app.command(name="list", cls=options.OnceEach)
 def list_names(
     shelf: Annotated[Shelf, typer.Argument(help="What to list.")],
     models: options.Models = None,
@@ -92,6 +93,15 @@ def _rows(shelf: Shelf, models: Path | None) -> list[dict[str, Any]]:
 
     listing = presets.system_rows if shelf is Shelf.SYSTEMS else presets.llm_rows
     return listing(models)
+
+
+def _merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row where the order makes no difference: its order is then "either"."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = tuple(value for name, value in row.items() if name != "order")
+        found[key] = {**row, "order": "either"} if key in found else row
+    return list(found.values())
 
 
 def _hits_for_people(row: dict[str, Any]) -> dict[str, Any]:

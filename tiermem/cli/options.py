@@ -4,29 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from tiermem import shipped
 from tiermem.errors import InputError, UnknownName
 from tiermem.units import parse_bytes
 
-_TRACE = typer.Argument(metavar="TRACE", help="A path or a catalogue name.")
-_SYSTEM = typer.Option("--system", help="A name of `tiermem list systems`, or a TOML file.")
-_MODEL = typer.Option("--llm", help="A name of `tiermem list llms`, or a TOML file.")
-_POLICIES = typer.Option(
-    "--policy",
-    help="NAME or module:Class, with parameters as NAME:key=value; several by commas.",
-)
+# More than any trace or engine has, and small enough for tables of int64.
+TOKENS_MAX = 2**31 - 1
+REQUESTS_MAX = 100_000_000
+BLOCKS_MAX = 2**48
 
-Trace = Annotated[str, _TRACE]
-AnyTrace = Annotated[str | None, _TRACE]
-System = Annotated[str, _SYSTEM]
-AnySystem = Annotated[str | None, _SYSTEM]
-Model = Annotated[str, _MODEL]
-AnyModel = Annotated[str | None, _MODEL]
-Policies = Annotated[list[str], _POLICIES]
-AnyPolicies = Annotated[list[str] | None, _POLICIES]
+_TRACE_IS = "A path or a catalogue name."
+_SYSTEM_IS = "A name of `tiermem list systems`, or a TOML file."
+_MODEL_IS = "A name of `tiermem list llms`, or a TOML file."
+_POLICIES_ARE = "NAME or module:Class, with parameters as NAME:key=value; several by commas."
+
+Trace = Annotated[str, typer.Argument(metavar="TRACE", help=_TRACE_IS)]
+AnyTrace = Annotated[
+    str | None,
+    typer.Argument(metavar="TRACE", help=f"{_TRACE_IS} Without it: {shipped.DEFAULT_TRACE}."),
+]
+System = Annotated[str, typer.Option("--system", help=_SYSTEM_IS)]
+AnySystem = Annotated[
+    str | None,
+    typer.Option("--system", help=f"{_SYSTEM_IS} Without it: {shipped.DEFAULT_SYSTEM}."),
+]
+Model = Annotated[str, typer.Option("--llm", help=_MODEL_IS)]
+AnyModel = Annotated[
+    str | None, typer.Option("--llm", help=f"{_MODEL_IS} Without it: {shipped.DEFAULT_LLM}.")
+]
+Policies = Annotated[list[str], typer.Option("--policy", help=_POLICIES_ARE)]
+AnyPolicies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        help=f"{_POLICIES_ARE} Without it: {','.join(shipped.DEFAULT_POLICIES)}.",
+    ),
+]
 Out = Annotated[
     Path, typer.Option("--out", help="The run folder to make; it must be empty or absent.")
 ]
@@ -34,25 +52,45 @@ Capacities = Annotated[
     list[str] | None,
     typer.Option("--capacity", help="TIER=SIZE, as in dram=64GiB, instead of the system's own."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of every random draw.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of every random draw.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 BlockTokens = Annotated[
     int | None,
-    typer.Option("--block-tokens", min=1, help="Tokens of one block of the trace."),
+    typer.Option("--block-tokens", min=1, max=TOKENS_MAX, help="Tokens of one block of the trace."),
 ]
 KVBlocks = Annotated[
     int | None,
-    typer.Option("--kv-blocks", min=1, help="KV blocks the engine reports; wins over our sum."),
+    typer.Option(
+        "--kv-blocks",
+        min=1,
+        max=BLOCKS_MAX,
+        help="KV blocks the engine reports; wins over our sum.",
+    ),
 ]
 KVBlockTokens = Annotated[
     int | None,
-    typer.Option("--kv-block-tokens", min=1, help="Tokens of one KV block of the engine."),
+    typer.Option(
+        "--kv-block-tokens", min=1, max=TOKENS_MAX, help="Tokens of one KV block of the engine."
+    ),
 ]
 Models = Annotated[
     Path | None,
     typer.Option("--models", help="A folder of descriptions to look into before the shipped one."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Strict JSON on stdout.")]
+
+
+class OnceEach(TyperCommand):
+    """A command that refuses an option given twice, where the first value would be dropped."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As always, once each option that takes one value is known to be there once at most."""
+        order: Any = self.make_parser(ctx).parse_args(list(args))[2]
+        for place, param in enumerate(order):
+            single = not (param.multiple or getattr(param, "is_flag", False) or param.nargs == -1)
+            if single and param in order[:place]:
+                raise typer.BadParameter("given twice", ctx=ctx, param=param)
+        return super().parse_args(ctx, args)
 
 
 def split(texts: Sequence[str], key: str) -> list[str]:
@@ -83,8 +121,10 @@ def block_counts(texts: Sequence[str]) -> list[int]:
     """`1000,10000` as whole numbers of blocks, at least 1 each."""
     found = []
     for text in split(texts, "--capacity"):
-        if not text.isascii() or not text.isdigit() or int(text) < 1:
+        if not text.isascii() or not text.isdigit() or not text.strip("0"):
             raise InputError(f"{text!r} is not a number of blocks, at least 1", key="--capacity")
+        if len(text) > len(str(BLOCKS_MAX)) or int(text) > BLOCKS_MAX:
+            raise InputError(f"more than {BLOCKS_MAX:,} blocks", key="--capacity")
         found.append(int(text))
     return found
 

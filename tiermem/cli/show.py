@@ -10,6 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 
+class Terminal(Console):
+    """Where tables for people go. A reader that went away is an error like any other."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on, where rich would end the process with a status of its own."""
+        raise
+
+
 def json_document(value: Any) -> None:
     """Strict JSON on stdout and nothing else: no NaN, no infinity."""
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
@@ -23,7 +31,7 @@ def rows(found: Sequence[Mapping[str, Any]], title: str) -> None:
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in found:
         table.add_row(*(text(value) for value in row.values()))
-    Console().print(table, highlight=False, markup=False)
+    Terminal().print(table, highlight=False, markup=False)
 
 
 def pairs(found: Mapping[str, Any]) -> None:
@@ -31,7 +39,7 @@ def pairs(found: Mapping[str, Any]) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in _flat(found):
         table.add_row(name, text(value))
-    Console().print(table, highlight=False, markup=False)
+    Terminal().print(table, highlight=False, markup=False)
 
 
 def text(value: Any) -> str:

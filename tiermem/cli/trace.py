@@ -22,32 +22,43 @@ class Kind(StrEnum):
     CHAT = "chat"
 
 
-@app.command()
+@app.command(cls=options.OnceEach)
 def info(
     trace: options.Trace,
     block_tokens: options.BlockTokens = None,
     json: options.Json = False,
 ) -> None:
     """Print requests, span, rate, tokens, blocks, ties and the ceiling of reuse."""
-    from tiermem.traces import catalog, summary
+    from tiermem.traces import catalog, sidecar, summary
 
     found = summary.summarise(catalog.open_trace(trace, block_tokens=block_tokens))
     if json:
         show.json_document(found)
-    else:
-        show.pairs({name: value for name, value in found.items() if name != "meta"})
+        return
+    if not found["synthetic"] and not sidecar.is_described(trace):
+        found["synthetic"] = "not marked"  # nobody has said that it is, nor that it is not
+    show.pairs({name: value for name, value in found.items() if name != "meta"})
 
 
-@app.command()
+@app.command(cls=options.OnceEach)
 def synth(
     kind: Annotated[Kind, typer.Option("--kind", help="The generator.")],
-    requests: Annotated[int, typer.Option("--requests", min=1, help="How many requests.")],
+    requests: Annotated[
+        int,
+        typer.Option("--requests", min=1, max=options.REQUESTS_MAX, help="How many requests."),
+    ],
     out: Annotated[Path, typer.Option("--out", help="A .jsonl, .jsonl.gz or .jsonl.zst file.")],
     prompt_tokens: Annotated[
-        int | None, typer.Option("--prompt-tokens", min=1, help="uniform: of each prompt.")
+        int | None,
+        typer.Option(
+            "--prompt-tokens", min=1, max=options.TOKENS_MAX, help="uniform: of each prompt."
+        ),
     ] = None,
     output_tokens: Annotated[
-        int | None, typer.Option("--output-tokens", min=1, help="uniform: of each answer.")
+        int | None,
+        typer.Option(
+            "--output-tokens", min=1, max=options.TOKENS_MAX, help="uniform: of each answer."
+        ),
     ] = None,
     rate: Annotated[
         float | None,
@@ -71,6 +82,8 @@ def synth(
     if kind is Kind.CHAT:
         _refuse(given, kind)
         parameters = _parameters(chosen or ())
+        if rate is not None and "sessions_per_s" in parameters:
+            raise InputError("--rate and --set sessions_per_s say the same thing", key="--rate")
         if rate is not None:
             parameters["sessions_per_s"] = rate
         made = chat.chat(**whole, **parameters)
@@ -105,5 +118,7 @@ def _parameters(texts: tuple[str, ...] | list[str]) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key:
             raise InputError(f"{text!r} is not KEY=VALUE, as in burst_cv=1", key="--set")
+        if key in found:
+            raise InputError(f"{key!r} is given twice", key="--set")
         found[key] = parse_literal(value)
     return found

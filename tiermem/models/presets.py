@@ -21,7 +21,7 @@ from tiermem.models.llm import LLM
 from tiermem.models.provenance import Number, assumptions
 from tiermem.models.sheet import Sheet, read
 from tiermem.models.topology import Topology
-from tiermem.units import format_bytes
+from tiermem.units import BYTES_MAX, format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +235,8 @@ def _with_capacities(
         return topology, numbers
     tiers = list(topology.tiers)
     for name, nbytes in capacities.items():
+        if name not in topology.names:
+            raise UnknownName("tier", name, topology.names, key="capacities")
         at = topology.index(name)
         size = _whole(nbytes, f"capacity of tier {name}")
         tiers[at] = replace(tiers[at], capacity_bytes=size)
@@ -254,4 +256,6 @@ def _given(numbers: tuple[Number, ...], values: Mapping[str, int]) -> tuple[Numb
 def _whole(value: int, key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{value!r} is not a whole number of at least 1", key=key)
+    if value > BYTES_MAX:
+        raise InputError(f"{value} is too large: {BYTES_MAX:,} at most", key=key)
     return value

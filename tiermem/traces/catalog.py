@@ -6,7 +6,6 @@ A name that is neither a file nor in the catalogue is an error. Nothing is ever 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tiermem import shipped
-from tiermem.errors import InputError
+from tiermem.errors import InputError, nearest
 from tiermem.models import sheet
 from tiermem.traces import mooncake, sidecar
 from tiermem.traces.trace import Trace
@@ -65,6 +64,8 @@ def open_trace(
     A file comes first. `block_tokens` is by default what the catalogue or the sidecar of the
     file says, else 512. InputError when there is no such file and no such name.
     """
+    if not str(ref).strip():
+        raise InputError("no trace was named: neither a path nor a name", key="trace")
     catalog = load(folder)
     path, entry = Path(ref), catalog.trace.get(str(ref))
     if os.path.isfile(path) or (os.path.exists(path) and entry is None):
@@ -73,6 +74,8 @@ def open_trace(
             path,
             block_tokens=block_tokens or (described.block_tokens if described else 512),
         )
+    if entry is None and os.path.islink(path):
+        raise InputError(_link(path), path=path)
     if entry is None:
         raise _no_such_trace(path, list(catalog.trace))
     file = (folder or shipped.folder("traces")) / entry.file
@@ -89,11 +92,21 @@ def open_trace(
     )
 
 
+def _link(path: Path) -> str:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return "the file that this link leads to is not there"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "cannot be read"
+
+
 def _no_such_trace(path: Path, names: list[str]) -> InputError:
     try:
         beside = [str(path.with_name(name)) for name in os.listdir(path.parent)]
     except (OSError, ValueError):
         beside = []
-    near = difflib.get_close_matches(str(path), [*names, *beside], n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"the catalogue has {', '.join(names)}"
+    near = nearest(str(path), [*names, *beside])
+    hint = f"did you mean {near!r}?" if near else f"the catalogue has {', '.join(names)}"
     return InputError(f"no such file, and no such name in the catalogue; {hint}", path=path)

@@ -26,14 +26,16 @@ import orjson
 
 from tiermem.errors import InputError
 from tiermem.traces import checks, container, sidecar
-from tiermem.traces.rows import COLUMNS, Rows, parse, shown
+from tiermem.traces.rows import COLUMNS, TOKENS_MAX, Rows, parse, shown
 from tiermem.traces.trace import Ints, Trace, intern, renumber, take
 from tiermem.units import NS_PER_MS, NS_PER_S
 
 BLOCK_TOKENS = 512
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
-_GAP_NS_MAX = 10 * 365 * 86_400 * NS_PER_S  # no recording pauses for ten years
+_YEAR_NS = 365 * 86_400 * NS_PER_S
+_GAP_NS_MAX = 10 * _YEAR_NS  # no recording pauses for ten years
+_SPAN_NS_MAX = 292 * _YEAR_NS  # 2**63 ns, less half a year for the last requests to be served
 
 
 def read(path: str | Path, *, block_tokens: int = BLOCK_TOKENS) -> Trace:
@@ -42,8 +44,9 @@ def read(path: str | Path, *, block_tokens: int = BLOCK_TOKENS) -> Trace:
     InputError names the file, the line, the key and the text that is wrong.
     """
     path = Path(path)
-    if block_tokens < 1:
-        raise InputError(f"a block of {block_tokens} tokens: it must have at least 1")
+    if not 1 <= block_tokens <= TOKENS_MAX:
+        said = f"a block of {block_tokens} tokens: it must have 1 to {TOKENS_MAX:,}"
+        raise InputError(said, key="block_tokens")
     rows = parse(container.load(path), path)
     prompts, outputs, counts = (
         np.array(column, dtype=np.int64) for column in (rows.prompts, rows.outputs, rows.counts)
@@ -130,11 +133,19 @@ def _arrivals(stamps: list[int | float]) -> Ints:
 
 
 def _check_origin(arrival_ns: Ints, lines: list[int], path: Path) -> None:
+    if int(arrival_ns[-1]) > _SPAN_NS_MAX:
+        late = int((arrival_ns > _SPAN_NS_MAX).argmax())
+        raise InputError(
+            "more than 292 years after the first request: times are in ms, from one origin",
+            path=path,
+            line=lines[late],
+            key="timestamp",
+        )
     gaps = np.diff(arrival_ns)
     if len(gaps) and int(gaps.max()) > _GAP_NS_MAX:
         after = int(gaps.argmax()) + 1
         raise InputError(
-            f"{int(gaps.max()) / _GAP_NS_MAX * 10:.0f} years after the request before it: this "
+            f"{int(gaps.max()) / _YEAR_NS:.0f} years after the request before it: this "
             "file mixes times that count from different origins",
             path=path,
             line=lines[after],

@@ -6,7 +6,6 @@ integers of any size survive, and whatever is wrong becomes one InputError.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Iterator
@@ -16,11 +15,11 @@ from typing import Any, NoReturn
 
 import orjson
 
-from tiermem.errors import InputError
+from tiermem.errors import InputError, nearest
 
 COLUMNS = ("timestamp", "input_length", "output_length", "hash_ids")
 
-_TOKENS_MAX = 2**31 - 1
+TOKENS_MAX = 2**31 - 1
 _ID_TYPES = frozenset((int, str))
 _EXACT_FLOAT = 2**53
 _BOM = b"\xef\xbb\xbf"
@@ -39,6 +38,13 @@ class Rows:
     ignored: dict[str, None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _NoNumber:
+    """NaN or an infinity, which JSON does not have, where a number should be."""
+
+    text: str
+
+
 def parse(data: bytes, path: Path) -> Rows:
     """The rows of `data`; `path` is only named in errors. InputError when there are none."""
     rows = Rows()
@@ -48,7 +54,8 @@ def parse(data: bytes, path: Path) -> Rows:
             row = orjson.loads(text)
         except orjson.JSONDecodeError:
             row = None
-        if not _is_plain(row):
+        # Each key has a colon behind it. More colons than keys: one key may be there twice.
+        if not _is_plain(row) or text.count(b":") != len(row):
             row = _checked(text, path, number)
         ids = row["hash_ids"]
         rows.lines.append(number)
@@ -80,9 +87,9 @@ def _is_plain(row: Any) -> bool:
     stamp, prompt, output, ids = cells
     return (
         type(prompt) is int
-        and 0 < prompt <= _TOKENS_MAX
+        and 0 < prompt <= TOKENS_MAX
         and type(output) is int
-        and 0 <= output <= _TOKENS_MAX
+        and 0 <= output <= TOKENS_MAX
         and type(stamp) in (int, float)
         and 0 <= stamp < _EXACT_FLOAT
         and type(ids) is list
@@ -96,13 +103,21 @@ def _checked(text: bytes, path: Path, line: int) -> dict[str, Any]:
     def fail(message: str, key: str | None = None) -> NoReturn:
         raise InputError(message, path=path, line=line, key=key)
 
-    def constant(name: str) -> NoReturn:
-        fail(f"{name} is not a number, in {shown(text)}")
+    def record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            fail("given twice in one object", next(n for n in names if names.count(n) > 1))
+        for name, value in pairs:
+            for item in value if isinstance(value, list) else (value,):
+                if isinstance(item, _NoNumber):
+                    fail(f"{item.text} is not a number", name)
+        return found
 
     if text.startswith(b"["):
         fail("a JSON list starts here, where one JSON object per line is expected")
     try:
-        row = json.loads(text.decode(), parse_constant=constant)
+        row = json.loads(text.decode(), parse_constant=_NoNumber, object_pairs_hook=record)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         fail(f"not a JSON object: {shown(text)} ({reason})")
@@ -113,8 +128,10 @@ def _checked(text: bytes, path: Path, line: int) -> dict[str, Any]:
     if type(stamp) not in (int, float) or not math.isfinite(_float_or_inf(stamp)) or stamp < 0:
         fail(f"{shown(stamp)} is not a time in ms of at least 0", "timestamp")
     for key, tokens, least in (("input_length", prompt, 1), ("output_length", output, 0)):
-        if type(tokens) is not int or not least <= tokens <= _TOKENS_MAX:
+        if type(tokens) is not int or tokens < least:
             fail(f"{shown(tokens)} is not a whole number of tokens of at least {least}", key)
+        if tokens > TOKENS_MAX:
+            fail(f"{shown(tokens)} is not a number of tokens: {TOKENS_MAX:,} at most", key)
     if type(ids) is not list:
         fail(f"{shown(ids)} is not a list of block ids", "hash_ids")
     for name in ids:
@@ -128,10 +145,8 @@ def _check_columns(row: dict[str, Any], path: Path, line: int) -> None:
     if not missing:
         return
     spare = [name for name in row if name not in COLUMNS]
-    near = [(name, difflib.get_close_matches(name, spare, n=1)) for name in missing]
-    hint = "".join(
-        f"; {name} may be called {shown(found[0])} here" for name, found in near if found
-    )
+    near = [(name, nearest(name, spare)) for name in missing]
+    hint = "".join(f"; {name} may be called {shown(found)} here" for name, found in near if found)
     raise InputError(
         f"missing {', '.join(missing)}; found {shown(', '.join(row)) if row else 'nothing'}{hint}",
         path=path,

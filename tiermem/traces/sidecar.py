@@ -40,6 +40,12 @@ def said_by_name(trace_file: Path) -> bool:
     return "synth" in trace_file.name.lower()
 
 
+def is_described(ref: str | Path) -> bool:
+    """Whether `ref` is a catalogue name, or a file with a sidecar beside it."""
+    path = Path(ref)
+    return not path.exists() or path_of(path).is_file()
+
+
 def load(trace_file: Path) -> Sidecar | None:
     """The sidecar, or None when there is none. InputError when it is not what `dump` writes."""
     path = path_of(trace_file)
