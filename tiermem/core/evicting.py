@@ -37,6 +37,10 @@ class Evictor:
         victims, sizes = self._victims(room, short + self._ahead(room, short))
         if not victims:
             return  # the policy names none, though there are some
+        if not self._below[room.name]:  # nowhere to go, so nothing to ask
+            room.drop(victims, sum(sizes))
+            self._books.out.append(Drop(tuple(victims), room.name, "evict"))
+            return
         targets = self._books.policy.demote(tuple(victims), room.name, self._books.view)
         if len(targets) != len(victims):
             raise InputError(f"demote() gave {len(targets)} answers for {len(victims)} victims")

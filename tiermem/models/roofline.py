@@ -104,6 +104,8 @@ class Roofline:
         self._launch_ns = compute.kernel_ns * llm.kernels_per_layer * llm.layers
         self._kv_bytes = llm.kv_bytes_per_token
         self._llm = llm
+        # What a dense model reads does not depend on how many tokens it is for.
+        self._dense_bytes = llm.weights_read_bytes(1) if llm.experts is None else 0.0
 
     def times(self, step: Step) -> Lines:
         """See `StepCost`."""
@@ -118,7 +120,7 @@ class Roofline:
             + pairs * self._ns_per_pair
             + step.context_tokens * self._ns_per_decode_pair
         )
-        weights = llm.weights_read_bytes(tokens)
+        weights = self._dense_bytes or llm.weights_read_bytes(tokens)
         memory_ns = (weights + read * self._kv_bytes) * self._ns_per_byte
         return Lines(
             self._launch_ns,
