@@ -38,7 +38,7 @@ class Evictor:
         if not victims:
             return  # the policy names none, though there are some
         if not self._below[room.name]:  # nowhere to go, so nothing to ask
-            room.drop(victims, sum(sizes))
+            room.remove(victims)
             self._books.out.append(Drop(tuple(victims), room.name, "evict"))
             return
         targets = self._books.policy.demote(tuple(victims), room.name, self._books.view)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from tiermem.core.books import Books
 from tiermem.core.evicting import Evictor
-from tiermem.core.lease import Lease, LeaseState, Run, Transfer
+from tiermem.core.lease import Lease, LeaseState, Transfer
 from tiermem.core.messages import Move, Ready, Runs
+from tiermem.core.policy import Found
 from tiermem.core.table import ARRIVING, LEAVING, READY, Copy, Room
 from tiermem.errors import InputError
 
@@ -71,10 +72,10 @@ class Granter:
             room.unpin_all(here)
         return own if need <= room.capacity_bytes - room.used_bytes else None
 
-    def _find(self, lease: Lease, room: Room, own: list[Copy | None]) -> tuple[Run, ...]:
+    def _find(self, lease: Lease, room: Room, own: list[Copy | None]) -> tuple[Found, ...]:
         """The leading blocks that exist, in runs by the tier their bytes will come from."""
         here = room.name
-        runs: list[Run] = []
+        runs: list[Found] = []
         tier, blocks, nbytes = "", 0, 0
         for block, size, copy in zip(lease.blocks, lease.sizes, own, strict=True):
             if copy is not None and copy.state is not ARRIVING:
@@ -83,14 +84,14 @@ class Granter:
                 source = self._source(block, copy)
             if source != tier:
                 if blocks:
-                    runs.append(Run(tier, blocks, nbytes))
+                    runs.append(Found(tier, blocks, nbytes))
                 if source is None:
                     return tuple(runs)
                 tier, blocks, nbytes = source, 0, 0
             blocks += 1
             nbytes += size
         if blocks:
-            runs.append(Run(tier, blocks, nbytes))
+            runs.append(Found(tier, blocks, nbytes))
         return tuple(runs)
 
     def _source(self, block: int, arriving: Copy | None) -> str | None:
@@ -161,7 +162,7 @@ class Granter:
             self._books.mark(room.name)
 
 
-def _leading(found: tuple[Run, ...], take: int) -> Runs:
+def _leading(found: tuple[Found, ...], take: int) -> Runs:
     """The first `take` blocks of the runs, by tier."""
     hits = []
     for run in found:

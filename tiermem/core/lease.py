@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import NamedTuple
 
 from tiermem.core.messages import Acquire, Runs
 from tiermem.core.table import Copy
@@ -70,11 +69,3 @@ class Transfer:
         self.nbytes = nbytes
         self.source, self.target = route
         self.leases: list[Lease] = []  # those that wait for it
-
-
-class Run(NamedTuple):
-    """A run of leading blocks found in one tier, as the policy is told of it."""
-
-    tier: str
-    blocks: int
-    nbytes: int

@@ -8,7 +8,7 @@ four small pieces, which is all that most authors write one of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from tiermem.core.messages import Hint
 from tiermem.core.table import BlockTable
@@ -73,15 +73,12 @@ class View:
         return self._recompute_ns(nbytes_before, nbytes) if self._recompute_ns else None
 
 
-class Found(Protocol):
-    """One run of leading blocks in one tier, as `Policy.reuse` is told of it."""
+class Found(NamedTuple):
+    """A run of leading blocks found in one tier, as `Place.reuse` is told of it."""
 
-    @property
-    def tier(self) -> str: ...
-    @property
-    def blocks(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
+    tier: str
+    blocks: int
+    nbytes: int
 
 
 class Place(Protocol):

@@ -82,13 +82,6 @@ class Room:
         if self.leaving_bytes:
             self.leaving_bytes -= sum([copy.nbytes for copy in copies if copy.state is LEAVING])
 
-    def drop(self, blocks: Sequence[int], nbytes: int) -> None:
-        """READY copies that nothing pins, of `nbytes` together, are gone."""
-        copies = self.copies
-        for block in blocks:
-            assert not copies.pop(block).pins, "INV-3: a pinned copy never leaves"
-        self.used_bytes -= nbytes
-
     def pin(self, copy: Copy) -> None:
         """Forbid leaving once more."""
         self.pin_all((copy,))
