@@ -29,7 +29,7 @@ from tiermem.report import folder, origin
 from tiermem.report.folder import RunFolder
 from tiermem.report.progress import ProgressLine
 from tiermem.report.verdict import Failure, must_end, verdict
-from tiermem.scenario.policies import make_policy
+from tiermem.core.chosen import make_policy
 from tiermem.scenario.simulation import Run, Scenario, Simulation, capacities_for_kv, simulate
 from tiermem.traces.catalog import open_trace
 from tiermem.traces.trace import Trace

@@ -9,7 +9,7 @@ import pytest
 
 from tiermem.core.controller import Controller
 from tiermem.core.lease import LeaseState
-from tiermem.core.messages import Acquire, Action, Commit, Done, Event, Move, Release
+from tiermem.core.messages import Acquire, Action, Commit, Done, Drop, Event, Move, Release
 from tiermem.core.policy import Parts, Policy
 from tiermem.models.link import Link
 from tiermem.models.tier import Kind, Tier
@@ -77,8 +77,10 @@ class World:
         return self.post(Release(lease))
 
     def done(self, move: Action, *, ok: bool = True) -> list[Action]:
+        """What follows from the end of a move, save the notice that what it took is gone."""
         assert isinstance(move, Move)
-        return self.post(Done(move.id, ok))
+        actions = self.post(Done(move.id, ok))
+        return [a for a in actions if not (isinstance(a, Drop) and a.cause == "moved")]
 
     def finish(self, actions: Sequence[Action]) -> list[Action]:
         """Every move among `actions` succeeds, and those that follow from it; all the actions."""

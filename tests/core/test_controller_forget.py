@@ -30,7 +30,7 @@ def test_a_pinned_block_is_forgotten_when_it_is_released(world: Worlds) -> None:
     hbm.write(1, [1])
     hbm.acquire(2, [1])
     assert hbm.post(Forget((1,))) == []
-    assert hbm.where(1) == ("hbm",)
+    assert (hbm.where(1), hbm.used("hbm")) == ((), 1)
     assert hbm.release(2) == [Drop((1,), "hbm", "forget")]
 
 

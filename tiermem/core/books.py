@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tiermem.core.lease import Lease, Transfer
 from tiermem.core.messages import Action, Drop
@@ -33,7 +33,6 @@ class Books:
         self.transfers: dict[int, Transfer] = {}
         self.inbound: dict[str, deque[Transfer]] = {name: deque() for name in table.rooms}
         self.dirty: set[str] = set()  # tiers where somebody who waits may have room now
-        self.forgotten: set[int] = set()  # blocks that go as soon as nothing pins them
         self.out: list[Action] = []
 
     def mark(self, tier: str) -> None:
@@ -54,21 +53,19 @@ class Books:
             self.orders[room.name].remove(block)
 
     def unpinned(self, room: Room, block: int, copy: Copy) -> None:
-        """A READY copy that nothing pins is known to the eviction order, or gone if forgotten."""
+        """A READY copy that nothing pins is known to the eviction order, or gone if doomed."""
         if copy.state is not READY:
             return
-        if self.forgotten and block in self.forgotten:
-            self.unrank(room, block, copy)
-            room.remove((block,))
-            self.out.append(Drop((block,), room.name, "forget"))
-            if not any(block in other.copies for other in self.rooms.values()):
-                self.forgotten.discard(block)
+        if block in room.doomed:
+            self.drop(room, (block,), room.doomed[block])
         else:
             self.rank(room, block, copy)
 
-    def settle_forgotten(self) -> None:
-        """A forgotten block that no tier holds any more is as if it had never been: it may be
-        written again, and stay."""
-        rooms = self.rooms.values()
-        gone = [b for b in self.forgotten if not any(b in room.copies for room in rooms)]
-        self.forgotten.difference_update(gone)
+    def drop(self, room: Room, blocks: Sequence[int], cause: str) -> None:
+        """READY copies that nothing pins are gone."""
+        for block in blocks:
+            self.unrank(room, block, room.copies[block])
+        room.remove(blocks)
+        self.out.append(Drop(tuple(blocks), room.name, cause))
+        for tier in self.rooms:  # what waits for a doomed copy to go may wait in any tier
+            self.mark(tier)

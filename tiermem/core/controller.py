@@ -19,6 +19,7 @@ from tiermem.core.lease import Lease, LeaseState
 from tiermem.core.messages import (
     Acquire,
     Action,
+    Adopt,
     Commit,
     Deny,
     Done,
@@ -27,9 +28,10 @@ from tiermem.core.messages import (
     Forget,
     Hint,
     Release,
+    Save,
 )
 from tiermem.core.policy import Policy, View
-from tiermem.core.table import ARRIVING, LEAVING, READY, BlockTable, Copy, Room
+from tiermem.core.table import ARRIVING, READY, BlockTable, Copy, Room
 from tiermem.errors import InputError
 from tiermem.models.topology import Topology
 
@@ -61,11 +63,13 @@ class Controller:
         self._upwards = list(reversed(self._rooms.values()))
         self._answers: dict[type, Callable[[Any], None]] = {
             Acquire: self._acquire,
+            Adopt: self._adopt,
             Commit: self._commit,
             Release: self._release,
             Done: self._lander.done,
             Hint: self._hint,
             Forget: self._forget,
+            Save: self._save,
         }
 
     def on(self, event: Event, now: int) -> list[Action]:
@@ -75,8 +79,6 @@ class Controller:
         books = self._books
         out = books.out = []
         self._answers[type(event)](event)
-        if books.forgotten:
-            books.settle_forgotten()
         while books.dirty:
             for room in self._upwards:
                 if room.name in books.dirty:
@@ -114,6 +116,14 @@ class Controller:
             if copy.state is ARRIVING and copy.moving < 0:
                 copy.state = READY
                 written.append(block)
+        if event.rewritten:
+            assert set(event.rewritten) <= set(lease.blocks), "a lease writes to its own blocks"
+            for room in self._rooms.values():
+                if room.name != lease.at:
+                    held = [room.copies[b].pins for b in event.rewritten if b in room.copies]
+                    assert not any(held), "what is rewritten is leased in one tier only"
+                    self._evictor.doom(room, event.rewritten, "stale")
+            written += [block for block in event.rewritten if block not in set(written)]
         if written:
             targets = books.policy.admit(tuple(written), lease.at, self.view)
             if isinstance(targets, str):
@@ -153,13 +163,13 @@ class Controller:
                 unpinned_bytes += copy.nbytes
         room.pinned_bytes -= unpinned_bytes
         room.evictable_bytes += unpinned_bytes
-        if ready < len(copies) or books.forgotten:
+        if ready < len(copies) or room.doomed:
             self._let_unready_go(room, blocks, copies)
         room.give_back(lease.scratch_bytes)
         books.mark(lease.at)
 
     def _let_unready_go(self, room: Room, blocks: Sequence[int], copies: Sequence[Copy]) -> None:
-        """Of what a lease pinned: unwritten copies are gone, and so are forgotten ones."""
+        """Of what a lease pinned: unwritten copies are gone, and so are doomed ones."""
         room.unpin_all([copy for copy in copies if not copy.ranked])
         unwritten = []
         for block, copy in zip(blocks, copies, strict=True):
@@ -193,21 +203,34 @@ class Controller:
             self._granter.fetch(blocks, source, room, "prefetch")
 
     def _forget(self, event: Forget) -> None:
-        books = self._books
         for room in self._rooms.values():
-            gone = []
-            for block in dict.fromkeys(event.blocks):
-                copy = room.copies.get(block)
-                if copy is None:
-                    continue
-                if copy.state is LEAVING and not copy.pins:
-                    self._evictor.call_back(room, block, copy)
-                if copy.state is READY and not copy.pins:
-                    books.unrank(room, block, copy)
-                    gone.append(block)
-                else:
-                    books.forgotten.add(block)
-            if gone:
-                room.remove(gone)
-                books.out.append(Drop(tuple(gone), room.name, "forget"))
-                books.mark(room.name)
+            if event.tier in (None, room.name):
+                self._evictor.doom(room, event.blocks, "forget")
+
+    def _adopt(self, event: Adopt) -> None:
+        """Take what was found into the books; what has no room there is dropped."""
+        books, room = self._books, self._rooms[event.tier]
+        turned_away = []
+        for block, size in zip(event.blocks, event.sizes, strict=True):
+            if block in room.copies:
+                continue
+            if size > room.free_bytes:
+                turned_away.append(block)
+                continue
+            room.add((block,), (size,))
+            copy = room.copies[block]
+            copy.state = READY
+            books.rank(room, block, copy)
+        if turned_away:
+            books.out.append(Drop(tuple(turned_away), room.name, "no_room"))
+
+    def _save(self, event: Save) -> None:
+        """Copy what is above `tier` down to it; what is on its way there already is left alone."""
+        names = list(self._rooms)
+        lower, seen = self._rooms[event.tier], set(event.blocks)
+        for name in names[: names.index(event.tier)]:
+            copies = self._rooms[name].copies
+            here = [block for block in event.blocks if block in seen and block in copies]
+            ready = [b for b in here if copies[b].state is READY and b not in lower.copies]
+            self._evictor.write_through(ready, name, event.tier)
+            seen.difference_update(here)

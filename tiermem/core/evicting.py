@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
 
 from tiermem.core.books import Books
 from tiermem.core.lease import Transfer
 from tiermem.core.messages import Drop, Move
-from tiermem.core.table import ARRIVING, Copy, Room
+from tiermem.core.table import ARRIVING, LEAVING, READY, Copy, Room
 from tiermem.errors import InputError, UnknownName
 
 
@@ -57,6 +57,7 @@ class Evictor:
         """Take blocks of `short` bytes or more out of the eviction order, as far as there are
         any; with their sizes. A policy may be wrong about what is here."""
         order, get = self._books.orders[room.name], room.copies.get
+        doomed = [d for name in self._below[room.name] if (d := self._rooms[name].doomed)]
         victims, sizes = [], []
         short = min(short, room.evictable_bytes)
         most = 2 * len(room.copies) + 16  # to look at, should a policy repeat itself for ever
@@ -64,6 +65,8 @@ class Evictor:
             copy = get(block)
             if copy is None or copy.pins or not copy.ranked:
                 continue
+            if doomed and any(block in lower for lower in doomed):
+                continue  # until the copy down there is gone this may be the only good one
             copy.ranked = False
             victims.append(block)
             sizes.append(copy.nbytes)
@@ -206,6 +209,22 @@ class Evictor:
         room.stay(copy)
         self._books.dirty.add(transfer.target)
         return True
+
+    def doom(self, room: Room, blocks: Iterable[int], cause: str) -> None:
+        """Drop these copies now, or as soon as nothing pins them and nothing moves them."""
+        gone = []
+        for block in dict.fromkeys(blocks):
+            copy = room.copies.get(block)
+            if copy is None:
+                continue
+            if copy.state is LEAVING:
+                self.call_back(room, block, copy)
+            if copy.state is READY and not copy.pins:
+                gone.append(block)
+            elif cause == "stale" or block not in room.doomed:
+                room.doomed[block] = cause
+        if gone:
+            self._books.drop(room, gone, cause)
 
     def cancel_inbound(self, room: Room) -> list[Transfer]:
         """Give up every transfer that waits for room here; what was to move stays."""

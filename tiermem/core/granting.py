@@ -62,6 +62,8 @@ class Granter:
         free = room.capacity_bytes - room.used_bytes
         if free < lease.need_bytes <= free + room.leaving_bytes:
             return None  # as before; what is leaving will do
+        if room.doomed and any(room.doomed.get(block) == "stale" for block in lease.blocks):
+            return None  # the old bytes are being read here yet
         own = list(map(room.copies.get, lease.blocks))
         absent = [size for size, copy in zip(lease.sizes, own, strict=True) if copy is None]
         need = lease.need_bytes = sum(absent) + lease.scratch_bytes
@@ -101,7 +103,7 @@ class Granter:
             return self._books.transfers[moving].source if moving >= 0 else None
         for name, other in self._books.rooms.items():
             copy = other.copies.get(block)
-            if copy is not None and copy.state is not ARRIVING:
+            if copy is not None and copy.state is not ARRIVING and block not in other.doomed:
                 return name
         return None
 

@@ -6,6 +6,8 @@ failed demotion leaves everything where it was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiermem.core.books import Books
 from tiermem.core.evicting import Evictor
 from tiermem.core.granting import Granter
@@ -35,29 +37,34 @@ class Lander:
         books = self._books
         transfer = books.transfers.pop(event.id, None)
         assert transfer is not None, "INV-5: each move is answered once"
-        self._arrive(transfer, event.ok)
+        lost = _lost(transfer, event)
+        doomed = books.rooms[transfer.target].doomed
+        torn = [block for block in transfer.blocks if doomed.get(block) == "stale"]
+        self._arrive(transfer, lost)
         if transfer.cause == "demote":
-            self._depart(transfer, event.ok)
+            self._depart(transfer, [*lost, *torn])
+            if lost and len(lost) == len(transfer.blocks):
+                self._failed_to_demote(books.rooms[transfer.source])
         else:
-            self._let_go(transfer, event.ok)
+            self._let_go(transfer, lost)
         for lease in transfer.leases:
             if books.leases.get(lease.id) is not lease:
                 continue  # released while it was filling
             lease.waiting -= 1
-            if not event.ok:
-                lease.truncate(transfer.blocks)
+            if lost:
+                lease.truncate(lost)
             self._granter.ready_if_filled(lease)
         books.mark(transfer.source)
         books.mark(transfer.target)
 
-    def _arrive(self, transfer: Transfer, ok: bool) -> None:
-        """The target copies are READY; or, after a failure, unwritten."""
+    def _arrive(self, transfer: Transfer, lost: Sequence[int]) -> None:
+        """The target copies are READY; those that were lost, unwritten."""
         books, room = self._books, self._books.rooms[transfer.target]
         insert, evictable = books.orders[room.name].insert, 0
         for block in transfer.blocks:
             copy = room.copies[block]
             copy.moving = -1
-            if ok:
+            if block not in lost:
                 copy.state = READY
                 if not copy.pins:  # ranked here, not by `rank`: the hottest loop there is
                     copy.ranked = True
@@ -66,16 +73,16 @@ class Lander:
             elif not copy.pins:
                 room.remove((block,))
         room.evictable_bytes += evictable
-        if ok and books.forgotten:
-            for block in transfer.blocks:
+        if room.doomed:
+            for block in [block for block in transfer.blocks if block in room.doomed]:
                 if not room.copies[block].pins:
                     books.unpinned(room, block, room.copies[block])
 
-    def _depart(self, transfer: Transfer, ok: bool) -> None:
+    def _depart(self, transfer: Transfer, lost: Sequence[int]) -> None:
         """The copies that moved down are gone, unless they were wanted again or the move failed."""
         room = self._books.rooms[transfer.source]
         copies = room.copies
-        staying = [block for block in transfer.blocks if not ok or copies[block].pins]
+        staying = [block for block in transfer.blocks if copies[block].pins or block in lost]
         for block in staying:
             copy = copies[block]
             room.stay(copy)
@@ -84,11 +91,15 @@ class Lander:
                 self._books.unpinned(room, block, copy)
         if len(staying) < len(transfer.blocks):
             kept = set(staying)
-            room.remove([block for block in transfer.blocks if block not in kept])
-        if not ok:
-            self._failed_to_demote(room)
+            gone = (
+                [block for block in transfer.blocks if block not in kept]
+                if kept
+                else transfer.blocks
+            )
+            room.remove(gone)
+            self._books.out.append(Drop(tuple(gone), room.name, "moved"))
 
-    def _let_go(self, transfer: Transfer, ok: bool) -> None:
+    def _let_go(self, transfer: Transfer, lost: Sequence[int]) -> None:
         """Unpin the sources. One that could not be read is dropped: nobody should try it again."""
         books, room = self._books, self._books.rooms[transfer.source]
         failed = []
@@ -96,14 +107,12 @@ class Lander:
             copy = room.copies[block]
             if not room.unpin(copy):
                 continue
-            if not ok and transfer.cause != "write" and copy.state is READY:
-                books.unrank(room, block, copy)
+            if block in lost and transfer.cause != "write" and copy.state is READY:
                 failed.append(block)
             else:
                 books.unpinned(room, block, copy)
         if failed:
-            room.remove(failed)
-            books.out.append(Drop(tuple(failed), room.name, "failed"))
+            books.drop(room, failed, "failed")
 
     def _failed_to_demote(self, room: Room) -> None:
         """After a few failures in a row whoever waits for this room is turned away."""
@@ -120,3 +129,11 @@ class Lander:
             lease = books.queues[room.name].popleft()
             del books.leases[lease.id]
             books.out.append(Deny(lease.id, lease.nbytes - room.free_bytes))
+
+
+def _lost(transfer: Transfer, event: Done) -> Sequence[int]:
+    """The blocks of a move that did not get where they were going."""
+    if event.ok:
+        return ()
+    failed = set(event.result or transfer.blocks)
+    return [block for block in transfer.blocks if block in failed]

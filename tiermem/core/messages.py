@@ -34,10 +34,22 @@ class Acquire(NamedTuple):
     scratch_bytes: int = 0
 
 
+class Adopt(NamedTuple):
+    """Whole copies of `blocks` were found at `tier`, as after a restart. `sizes` are their bytes;
+    those that come last are the most recent."""
+
+    blocks: tuple[int, ...]
+    sizes: tuple[int, ...]
+    tier: str
+
+
 class Commit(NamedTuple):
-    """The lease's missing blocks have been written."""
+    """The lease's missing blocks have been written; those `rewritten` were there before and are
+    not what they were, so that every copy elsewhere is stale. Nobody else may hold a lease on
+    those in another tier."""
 
     lease: int
+    rewritten: tuple[int, ...] = ()
 
 
 class Release(NamedTuple):
@@ -54,13 +66,25 @@ class Hint(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """The user deletes `blocks`: every copy goes as soon as nothing pins it."""
+    """The user deletes `blocks`: every copy, or the one at `tier`, goes as soon as nothing pins
+    it."""
 
     blocks: tuple[int, ...]
+    tier: str | None = None
+
+
+class Save(NamedTuple):
+    """Copies of `blocks` are wanted at `tier` too, whatever the policy thinks of them."""
+
+    blocks: tuple[int, ...]
+    tier: str
 
 
 class Done(NamedTuple):
-    """The answer to one `Move`, `Run` or `Wake`. A failed one is `ok=False`, never an exception."""
+    """The answer to one `Move`, `Run` or `Wake`. A failed one is `ok=False`, never an exception.
+
+    The `result` of a move that failed in part is the tuple of the blocks that failed.
+    """
 
     id: int
     ok: bool = True
@@ -122,9 +146,11 @@ class Cut(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """The copies of `blocks` at `tier` are gone. `cause`: evict, clean, forget, failed, unwritten.
+    """The copies of `blocks` at `tier` are gone. `cause` is one of
 
-    `evict`: the policy let the copy go; `clean`: a copy stays at the tier it would have moved to.
+    `evict`: the policy let the copy go; `moved`: it is in the tier below now; `clean`: a copy was
+    there already; `no_room`: no tier could take it; `forget`: the user said so; `failed`: it could
+    not be read; `stale`: it was rewritten elsewhere; `unwritten`: its lease ended before that.
     """
 
     blocks: tuple[int, ...]
@@ -168,5 +194,5 @@ class Reject(NamedTuple):
     reason: str
 
 
-Event: TypeAlias = Acquire | Commit | Release | Hint | Forget | Done | Submit
+Event: TypeAlias = Acquire | Adopt | Commit | Release | Hint | Forget | Save | Done | Submit
 Action: TypeAlias = Move | Run | Wake | Cut | Drop | Ready | Deny | Begin | Emit | Reject

@@ -40,6 +40,7 @@ class Room:
     __slots__ = (
         "capacity_bytes",
         "copies",
+        "doomed",
         "evictable_bytes",
         "leaving_bytes",
         "name",
@@ -51,6 +52,7 @@ class Room:
         self.name = name
         self.capacity_bytes = capacity_bytes
         self.copies: dict[int, Copy] = {}
+        self.doomed: dict[int, str] = {}  # copies that go as soon as nothing pins them, and why
         self.used_bytes = 0
         self.pinned_bytes = 0  # of pinned copies, and of scratch
         self.leaving_bytes = 0  # of LEAVING copies that nothing pins
@@ -60,6 +62,11 @@ class Room:
     def free_bytes(self) -> int:
         """Bytes that nobody holds."""
         return self.capacity_bytes - self.used_bytes
+
+    def readable(self, block: int) -> bool:
+        """Whether the bytes of `block` may be read here by somebody who comes now."""
+        copy = self.copies.get(block)
+        return copy is not None and copy.state is not ARRIVING and block not in self.doomed
 
     def add(
         self, blocks: Sequence[int], sizes: Sequence[int], *, moving: int = -1, pins: int = 0
@@ -81,6 +88,9 @@ class Room:
         self.used_bytes -= sum([copy.nbytes for copy in copies])
         if self.leaving_bytes:
             self.leaving_bytes -= sum([copy.nbytes for copy in copies if copy.state is LEAVING])
+        if self.doomed:
+            for block in blocks:
+                self.doomed.pop(block, None)
 
     def pin(self, copy: Copy) -> None:
         """Forbid leaving once more."""
@@ -176,12 +186,8 @@ class BlockTable:
         self.rooms = {name: Room(name, size) for name, size in capacities_bytes.items()}
 
     def where(self, block: int) -> tuple[str, ...]:
-        """The tiers with a readable copy, fastest first."""
-        return tuple(
-            name
-            for name, room in self.rooms.items()
-            if (copy := room.copies.get(block)) is not None and copy.state is not ARRIVING
-        )
+        """The tiers with a copy to read, fastest first; one that is about to go is none."""
+        return tuple(name for name, room in self.rooms.items() if room.readable(block))
 
     def check(self, scratch_bytes: Mapping[str, int]) -> None:
         """Count everything again (INV-1); for tests, since it walks every copy."""
@@ -197,3 +203,4 @@ class BlockTable:
             assert room.leaving_bytes == leaving, f"leaving at {name}"
             assert room.evictable_bytes == evictable, f"evictable at {name}"
             assert 0 <= room.used_bytes <= room.capacity_bytes, f"INV-1 at {name}"
+            assert room.doomed.keys() <= room.copies.keys(), f"doomed and gone at {name}"

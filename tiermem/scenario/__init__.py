@@ -1,6 +1,6 @@
 """A scenario is a trace, a machine, a model and a policy; `simulate` plays it in virtual time."""
 
-from tiermem.scenario.policies import make_policy as make_policy
+from tiermem.core.chosen import make_policy as make_policy
 from tiermem.scenario.simulation import Run as Run
 from tiermem.scenario.simulation import Scenario as Scenario
 from tiermem.scenario.simulation import Simulation as Simulation

@@ -22,7 +22,7 @@ from tiermem.errors import InputError, TiermemError
 from tiermem.models.llm import LLM
 from tiermem.models.presets import System, kv_room_bytes
 from tiermem.models.roofline import Roofline
-from tiermem.scenario.policies import make_policy
+from tiermem.core.chosen import make_policy
 from tiermem.scenario.tables import (
     counters,
     moves_table,

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tiermem.core.controller import Controller
-from tiermem.core.lease import LeaseState
+from tiermem.core.lease import Lease, LeaseState
 from tiermem.core.messages import (
     Acquire,
     Action,
+    Adopt,
     Commit,
     Deny,
     Done,
@@ -56,6 +57,8 @@ class Adversary:
         self._moves: dict[int, Move] = {}
         self._sizes: dict[int, int] = {}
         self._readable: set[int] = set()
+        self._newest: dict[int, int] = {}  # how often each block was rewritten
+        self._version: dict[tuple[str, int], int] = {}  # what the copies hold; -1 is torn
 
     def play(self, steps: int) -> None:
         """Make `steps` random moves, then let everything end, and look for what was left over."""
@@ -64,7 +67,7 @@ class Adversary:
             *(self._answer, self._answer, self._answer),
             *(self._commit, self._commit, self._commit),
             *(self._release, self._release),
-            *(self._hint, self._forget),
+            *(self._hint, self._forget, self._adopt, self._rewrite),
         )
         for _ in range(steps):
             choices[self._draw(0, len(choices) - 1)]()
@@ -80,6 +83,9 @@ class Adversary:
                     assert action.id not in self._moves, "INV-5: an id is used once"
                     self._moves[action.id] = action
                     assert action.nbytes == sum(self._sizes[b] for b in action.blocks)
+                    for block in action.blocks:
+                        held = self._version.get((action.source, block), 0)
+                        self._version[action.target, block] = held
                 case Ready(lease) | Deny(lease):
                     assert lease in self._asked, "INV-6: a lease is answered once"
                     self._asked.discard(lease)
@@ -96,6 +102,8 @@ class Adversary:
         assert hits <= len(lease.blocks)
         for block in lease.blocks[:hits]:
             assert copies[block].state.name != "ARRIVING", "a hit is readable"
+            held = self._version.get((lease.at, block), 0)
+            assert held == self._newest.get(block, 0), "a hit is what was written last"
         for block in lease.blocks:
             assert copies[block].pins > 0, "INV-3: a lease pins its blocks"
 
@@ -133,12 +141,20 @@ class Adversary:
             index = self._draw(0, len(self._moves) - 1)
             move = self._moves.pop(sorted(self._moves)[index])
             ok = not (self._may_fail and self._draw(0, 5) == 0)
-            self._post(Done(move.id, ok))
+            part = None if ok else move.blocks[: self._draw(0, len(move.blocks))]
+            self._post(Done(move.id, ok, part))
 
     def _commit(self) -> None:
         if self._answered:
             ready = sorted(self._answered)
-            self._post(Commit(ready[self._draw(0, len(ready) - 1)]))
+            lease = self.controller.leases[ready[self._draw(0, len(ready) - 1)]]
+            self._write(lease)
+            self._post(Commit(lease.id))
+
+    def _write(self, lease: Lease) -> None:
+        for block, copy in zip(lease.blocks, lease.copies, strict=True):
+            if copy.state.name == "ARRIVING":
+                self._version[lease.at, block] = self._newest.get(block, 0)
 
     def _release(self) -> None:
         leases = sorted(self._answered | self._asked)
@@ -153,7 +169,36 @@ class Adversary:
         self._post(Hint(tuple(range(start, start + 3)), self._tiers[0]))
 
     def _forget(self) -> None:
-        self._post(Forget((self._draw(0, 15),)))
+        tier = self._draw(0, len(self._tiers))
+        self._post(Forget((self._draw(0, 15),), (*self._tiers, None)[tier]))
+
+    def _adopt(self) -> None:
+        """Something is found in the lowest tier; a block somebody knows already is not new."""
+        tier, block = self._tiers[-1], self._draw(0, 15)
+        rooms = self.controller.table.rooms
+        if not any(block in room.copies for room in rooms.values()):
+            size = self._sizes.setdefault(block, self._draw(1, 3))
+            self._version[tier, block] = self._newest.get(block, 0)
+            self._post(Adopt((block,), (size,), tier))
+
+    def _rewrite(self) -> None:
+        """The holder of a lease changes one of its blocks in place; moves of it are torn."""
+        if not self._answered:
+            return
+        ready = sorted(self._answered)
+        lease = self.controller.leases[ready[self._draw(0, len(ready) - 1)]]
+        block = lease.blocks[self._draw(0, len(lease.blocks) - 1)]
+        rooms = self.controller.table.rooms
+        copies = [room.copies.get(block) for name, room in rooms.items() if name != lease.at]
+        if any(copy is not None and copy.pins for copy in copies):
+            return
+        for move in self._moves.values():
+            if move.source == lease.at and block in move.blocks:
+                self._version[move.target, block] = -1
+        self._write(lease)
+        self._newest[block] = self._newest.get(block, 0) + 1
+        self._version[lease.at, block] = self._newest[block]
+        self._post(Commit(lease.id, (block,)))
 
     def _wind_down(self) -> None:
         """Answer every move, release every lease that is ready: nobody may be left waiting."""

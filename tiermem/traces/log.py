@@ -28,7 +28,7 @@ from tiermem.core.messages import (
 from tiermem.core.table import Room
 
 CAUSES = ("fetch", "demote", "write", "prefetch")
-DROPS = ("evict", "clean", "no_room", "forget", "failed", "unwritten")
+DROPS = ("evict", "clean", "no_room", "forget", "failed", "unwritten", "stale", "moved")
 _CAUSE = {cause: index for index, cause in enumerate(CAUSES)}
 _DROP = {cause: index for index, cause in enumerate(DROPS)}
 
