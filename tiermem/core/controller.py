@@ -8,7 +8,7 @@ waits only for tiers below, and the lowest tier can always drop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count, islice
+from itertools import compress, count, islice
 from typing import Any
 
 from tiermem.core.books import Books
@@ -97,7 +97,6 @@ class Controller:
     def _acquire(self, event: Acquire) -> None:
         books = self._books
         assert event.lease not in books.leases, "a lease id is used once at a time"
-        assert len(set(event.blocks)) == len(event.blocks), "a chain names each block once"
         lease = Lease(event)
         missing = lease.nbytes - self._rooms[event.at].capacity_bytes
         if missing > 0:
@@ -111,11 +110,10 @@ class Controller:
         books = self._books
         lease = books.leases[event.lease]
         assert lease.state is LeaseState.READY, "only a READY lease has been written to"
-        written = []
-        for block, copy in zip(lease.blocks, lease.copies, strict=True):
-            if copy.state is ARRIVING and copy.moving < 0:
-                copy.state = READY
-                written.append(block)
+        fresh = [copy.state is ARRIVING and copy.moving < 0 for copy in lease.copies]
+        written = list(compress(lease.blocks, fresh))
+        for copy in compress(lease.copies, fresh):
+            copy.state = READY
         if event.rewritten:
             assert set(event.rewritten) <= set(lease.blocks), "a lease writes to its own blocks"
             for room in self._rooms.values():
@@ -148,7 +146,7 @@ class Controller:
         if books.backwards:
             blocks, copies = blocks[::-1], copies[::-1]
         touch, insert = order.touch, order.insert
-        ready = unpinned_bytes = 0
+        skipped = unpinned_bytes = 0
         for block, copy in zip(blocks, copies, strict=True):
             if copy.ranked:
                 touch(block)
@@ -156,14 +154,14 @@ class Controller:
                 copy.ranked = True
                 insert(block, copy.nbytes)
             else:
+                skipped += 1
                 continue
-            ready += 1
-            copy.pins -= 1
-            if not copy.pins:
+            copy.pins = pins = copy.pins - 1
+            if not pins:
                 unpinned_bytes += copy.nbytes
         room.pinned_bytes -= unpinned_bytes
         room.evictable_bytes += unpinned_bytes
-        if ready < len(copies) or room.doomed:
+        if skipped or room.doomed:
             self._let_unready_go(room, blocks, copies)
         room.give_back(lease.scratch_bytes)
         books.mark(lease.at)

@@ -68,9 +68,10 @@ class Evictor:
             if doomed and any(block in lower for lower in doomed):
                 continue  # until the copy down there is gone this may be the only good one
             copy.ranked = False
+            size = copy.nbytes
             victims.append(block)
-            sizes.append(copy.nbytes)
-            short -= copy.nbytes
+            sizes.append(size)
+            short -= size
             if short <= 0:
                 break
         room.evictable_bytes -= sum(sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import cast
 
 from tiermem.core.books import Books
 from tiermem.core.evicting import Evictor
@@ -65,10 +66,13 @@ class Granter:
         if room.doomed and any(room.doomed.get(block) == "stale" for block in lease.blocks):
             return None  # the old bytes are being read here yet
         own = list(map(room.copies.get, lease.blocks))
-        absent = [size for size, copy in zip(lease.sizes, own, strict=True) if copy is None]
+        here, first = _leading_copies(own)
+        if first is not None:  # the common case: what is missing is the end
+            absent = lease.sizes[first:]
+        else:
+            absent = tuple(s for s, copy in zip(lease.sizes, own, strict=True) if copy is None)
         need = lease.need_bytes = sum(absent) + lease.scratch_bytes
         if need > free:
-            here = [copy for copy in own if copy is not None]
             room.pin_all(here)  # its own blocks are no victims of its own
             self._evictor.make_room(room, need)
             room.unpin_all(here)
@@ -117,26 +121,28 @@ class Granter:
             if not isinstance(wanted, int):
                 raise InputError(f"reuse() answered {wanted!r}, which is no number of blocks")
             take = max(0, min(take, wanted))
-        blocks, copies = lease.blocks, room.copies
-        absent = [index for index, copy in enumerate(own) if copy is None]
+        blocks = lease.blocks
+        present, first = _leading_copies(own)
+        if first is not None:
+            absent: Sequence[int] = range(first, len(own))
+        else:
+            absent = [index for index, copy in enumerate(own) if copy is None]
         fetch: dict[str, list[int]] = {}
         if absent and absent[0] < take:
             tiers = [run.tier for run in found for _ in range(run.blocks)]
             for index in absent[: bisect_left(absent, take)]:
                 fetch.setdefault(tiers[index], []).append(blocks[index])
-        present = [copy for copy in own if copy is not None]
-        if all(copy.state is READY for copy in present):
+        if [copy.state for copy in present].count(READY) == len(present):
             room.pin_all(present)
         else:
             for index, copy in enumerate(own):
                 if copy is not None:
                     self._share(lease, room, blocks[index], index < take)
-        first = absent[0] if absent else len(blocks)
-        if len(absent) == len(blocks) - first:  # the common case: what is missing is the end
-            room.add(blocks[first:], lease.sizes[first:], pins=1)
+        if first is not None:
+            lease.copies = present + room.add(blocks[first:], lease.sizes[first:], pins=1)
         else:
             room.add([blocks[i] for i in absent], [lease.sizes[i] for i in absent], pins=1)
-        lease.copies = list(map(copies.__getitem__, blocks))
+            lease.copies = list(map(room.copies.__getitem__, blocks))
         room.reserve(lease.scratch_bytes)
         lease.hits = _leading(found, take)
         for source, wanted_there in fetch.items():
@@ -162,6 +168,14 @@ class Granter:
             if self._evictor.call_back(room, block, copy):
                 self._books.rank(room, block, copy)
             self._books.mark(room.name)
+
+
+def _leading_copies(own: list[Copy | None]) -> tuple[list[Copy], int | None]:
+    """The copies that are there, and the index of the first that is not, if none is after it."""
+    missing = own.count(None)
+    first = own.index(None) if missing else len(own)
+    present = own[:first] if missing == len(own) - first else list(filter(None, own))
+    return cast(list[Copy], present), first if len(present) == first else None
 
 
 def _leading(found: tuple[Found, ...], take: int) -> Runs:

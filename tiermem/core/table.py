@@ -70,22 +70,26 @@ class Room:
 
     def add(
         self, blocks: Sequence[int], sizes: Sequence[int], *, moving: int = -1, pins: int = 0
-    ) -> None:
-        """New ARRIVING copies; there must be room, and no other copies here (INV-1, INV-2)."""
-        copies = self.copies
+    ) -> list[Copy]:
+        """New ARRIVING copies, which are returned; there must be room, and no other copies here (INV-1, INV-2)."""
+        copies, before = self.copies, len(self.copies)
         assert copies.keys().isdisjoint(blocks), "INV-2: one copy of a block in a tier"
-        copies.update(zip(blocks, map(Copy, sizes, repeat(moving), repeat(pins)), strict=True))
+        made = list(map(Copy, sizes, repeat(moving), repeat(pins)))
+        copies.update(zip(blocks, made, strict=True))
+        assert len(copies) == before + len(made), "a chain names each block once"
         nbytes = sum(sizes)
         self.used_bytes += nbytes
         assert self.used_bytes <= self.capacity_bytes, "INV-1: no tier holds more than it can"
         if pins:
             self.pinned_bytes += nbytes
+        return made
 
     def remove(self, blocks: Sequence[int]) -> None:
         """These copies are gone. A pinned one never goes (INV-3)."""
         copies = list(map(self.copies.pop, blocks))
-        assert not sum([copy.pins for copy in copies]), "INV-3: a pinned copy never leaves"
-        self.used_bytes -= sum([copy.nbytes for copy in copies])
+        sizes = [copy.nbytes for copy in copies if not copy.pins]
+        assert len(sizes) == len(copies), "INV-3: a pinned copy never leaves"
+        self.used_bytes -= sum(sizes)
         if self.leaving_bytes:
             self.leaving_bytes -= sum([copy.nbytes for copy in copies if copy.state is LEAVING])
         if self.doomed:
