@@ -42,6 +42,7 @@ HOMES = {
     "matplotlib": ("tiermem/report/plots",),
     "torch": ("tiermem/runtime/", "tiermem/offload/"),
     "kvikio": ("tiermem/runtime/", "tiermem/offload/"),
+    "nixl_cu12": ("tiermem/runtime/io/",),
     "typer": ("tiermem/cli",),
     "pydantic": ("tiermem/models/", "tiermem/traces/", "tiermem/scenario", "tiermem/experiment"),
 }
@@ -58,7 +59,8 @@ SLOW = {
     "tiermem/__init__": {"importlib"},
 }
 SLOW_ANYWHERE = {
-    *("matplotlib", "torch", "kvikio", "joblib", "pyarrow", "tiermem.report.plots"),
+    *("matplotlib", "torch", "kvikio", "nixl_cu12"),
+    *("joblib", "pyarrow", "tiermem.report.plots"),
 }
 
 

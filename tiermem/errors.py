@@ -3,7 +3,11 @@
     TiermemError                 exit status 1
     |-- InputError               a file, line or key is wrong
     |   `-- UnknownName          a name that is not there; says the nearest one that is
-    |-- DoesNotFit               weights or blocks larger than the memory meant for them
+    |-- DoesNotFit               weights, blocks or a tier larger than the memory meant for them
+    |-- TierUnavailable          the memory or device of a tier is not there, or not usable
+    |-- Denied                   a lease that its tier can never hold
+    |-- TimedOut                 a call that got no answer in time
+    |-- RuntimeFault             the runtime was closed, forked, or has stopped
     |-- RunFolderNotEmpty        results are never mixed
     |-- AllRejected              the run finished and served nobody
     |-- Undrawn                  results are saved, what was to follow them failed
@@ -68,6 +72,22 @@ class UnknownName(InputError):
 
 class DoesNotFit(TiermemError):
     """More bytes than the memory has; the message shows the arithmetic."""
+
+
+class TierUnavailable(TiermemError):
+    """A tier's memory node or device is missing or refused; the message says which there are."""
+
+
+class Denied(TiermemError):
+    """What was asked for can never fit its tier, or nothing could be moved out of its way."""
+
+
+class TimedOut(TiermemError):
+    """A call of the runtime got no answer in time; the message says what it waited for."""
+
+
+class RuntimeFault(TiermemError):
+    """The runtime cannot be used: closed, forked, or stopped by an error that the message names."""
 
 
 class RunFolderNotEmpty(TiermemError):

@@ -20,6 +20,7 @@ from typing import Any, TextIO, TypedDict, Unpack
 import numpy as np
 
 from tiermem import hits, registry, shipped
+from tiermem.core.chosen import make_policy
 from tiermem.core.policy import Parts
 from tiermem.errors import InputError, TiermemError
 from tiermem.models import presets
@@ -29,7 +30,6 @@ from tiermem.report import folder, origin
 from tiermem.report.folder import RunFolder
 from tiermem.report.progress import ProgressLine
 from tiermem.report.verdict import Failure, must_end, verdict
-from tiermem.core.chosen import make_policy
 from tiermem.scenario.simulation import Run, Scenario, Simulation, capacities_for_kv, simulate
 from tiermem.traces.catalog import open_trace
 from tiermem.traces.trace import Trace

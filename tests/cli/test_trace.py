@@ -159,3 +159,26 @@ def test_synth_keeps_what_is_there(tmp_path: Path, tiermem: Callable[..., Any]) 
     assert out.read_text() != "precious"
     assert ".jsonl" in tiermem(*words(UNIFORM, tmp_path / "x.csv")).stderr
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_record_makes_a_trace_of_a_log(tmp_path: Path, tiermem: Callable[..., Any]) -> None:
+    """A log in, a described trace out that the other commands take; nothing is overwritten."""
+    text = (
+        '{"session": "a", "turn": 1, "kind": "chat", "arrival_s": 5.0, "prompt_tokens": 20, '
+        '"output_tokens": 3, "loaded_tokens": 0, "queued_s": 0, "ttft_s": 1, "total_s": 2, '
+        '"model": "tiny", "block_tokens": 16, "blocks": ["ab"]}\n'
+    )
+    log, out = tmp_path / "chat.log.jsonl", tmp_path / "chat.jsonl.gz"
+    log.write_text('{"run": {}}\n' + text + '{"ses')
+    ended = tiermem("trace", "record", log, out)
+    assert (ended.status, ended.stdout) == (0, f"{out}: 1 requests of 1 sessions, recorded\n")
+    assert "cut short" in ended.stderr
+    shown = tiermem("trace", "info", out, "--json").document
+    assert (shown["block_tokens"], shown["synthetic"]) == (16, False)
+    assert shown["meta"]["recorded"]["model"] == "tiny"
+    again = tiermem("trace", "record", log, out)
+    assert again.status == 1
+    assert "--overwrite" in again.stderr
+    log.write_text(text.replace('"turn": 1', '"turn": 0'))
+    wrong = tiermem("trace", "record", log, out, "--overwrite")
+    assert (wrong.status, "chat.log.jsonl:1: turn:" in wrong.stderr) == (1, True)

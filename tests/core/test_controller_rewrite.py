@@ -42,6 +42,7 @@ def test_a_rewritten_block_stays_until_its_old_copy_has_arrived(world: Worlds) -
 
 
 def test_rewriting_what_somebody_reads_in_another_tier_is_our_mistake(world: Worlds) -> None:
+    """One block leased in two tiers may not change: the other holder would read old bytes."""
     both = world({"hbm": 2, "dram": 4})
     both.write(1, [1], at="dram")
     both.finish(both.acquire(2, [1]))

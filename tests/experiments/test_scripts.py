@@ -1,11 +1,14 @@
-"""Every script in experiments/ runs with --quick, writes a PNG and a table that add up."""
+"""Scripts in experiments/ run with --quick, write a PNG and a table that add up; and the chats."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,6 +16,8 @@ import pytest
 from tiermem.report import folder
 
 SCRIPTS = Path(__file__).resolve().parent.parent.parent / "experiments"
+# Those that compare and draw; record_chats.py plays to a real model for half an hour.
+DRAWING = sorted(path.name for path in SCRIPTS.glob("*.py") if path.name != "record_chats.py")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -24,7 +29,7 @@ def run(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SCRIPTS.glob("*.py")))
+@pytest.mark.parametrize("name", DRAWING)
 def test_each_script_is_quick_and_draws(tmp_path: Path, name: str) -> None:
     """--quick ends in seconds with a table and at least one PNG file."""
     done = run(name, "--quick", "--out", tmp_path / "out")
@@ -68,7 +73,7 @@ def test_a_larger_tier_never_hits_less_under_lru(tmp_path: Path) -> None:
     assert "The largest size tried is the best: try larger." in one.stdout
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SCRIPTS.glob("*.py")))
+@pytest.mark.parametrize("name", DRAWING)
 def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
     """An unknown system: one line with the nearest name, no traceback, no folder."""
     done = run(name, "--quick", "--system", "h100-ddr5-cxl-nvmee", "--out", tmp_path / "out")
@@ -76,3 +81,21 @@ def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
     assert done.stderr.count("\n") == 1
     assert "did you mean 'h100-ddr5-cxl-nvme'" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_the_chats_are_enough_and_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """record_chats: over 100 sessions of 2 to 6 turns that open differently, over system prompts
+    that are shared, with results of tools; the same ones for the same seed."""
+    pytest.importorskip("transformers")
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    module: Any = importlib.import_module("record_chats")
+    one, again = (module.sessions(105, random.Random(1)) for _ in range(2))
+    assert one == again != module.sessions(105, random.Random(2))
+    assert len({messages[0][1] for _, messages in one}) == 105
+    assert len({who["system"] for who, _ in one}) == 9
+    assert {len(messages) for _, messages in one} == {2, 3, 4, 5, 6}
+    assert {who["kind"] for who, _ in one} == {"chat", "tools", "document"}
+    assert all(
+        [each[0] for each in messages].count("tool") == (who["kind"] == "tools")
+        for who, messages in one
+    )

@@ -36,6 +36,7 @@ KV_BYTES_PER_TOKEN = {
     "qwen3-32b": 262_144,  # 2 x 64 x 8 x 128 x 2
     "qwen3-4b": 147_456,  # 2 x 36 x 8 x 128 x 2; not hidden / heads = 80
     "smollm2-135m": 23_040,  # 2 x 30 x 3 x 64 x 2
+    "smollm2-135m-f32": 46_080,
 }
 # Published sizes in billions: total, and active where it differs.
 PUBLISHED = {

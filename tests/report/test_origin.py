@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,12 +51,22 @@ def test_the_configuration_is_whole_and_knows_no_machine() -> None:
     assert found["seed"] == 7
     assert found["trace"]["digest"] == trace.digest
     assert found["trace"]["prompt_tokens"] == 2700
+    assert found["trace"]["recorded"] is None
     assert [tier["name"] for tier in found["system"]["topology"]["tiers"]] == list(
         system.topology.names
     )
     assert found["system"]["assumptions"] == list(system.assumptions)
     assert found["llm"]["layers"] == 32
     assert found["kv_capacities_bytes"] == {"hbm": 5}
+
+
+def test_a_recording_says_what_answered() -> None:
+    """Model and machine of the sidecar, in one text."""
+    made = synthetic.uniform(requests=3, prompt_tokens=9, output_tokens=5, rate_per_s=1.0, seed=1)
+    told = {"recorded": {"model": "tiny", "machine": "a laptop"}}
+    trace = dataclasses.replace(made, synthetic=False, meta=told)
+    system, llm = presets.system("h100-ddr5-cxl-nvme"), presets.llm("llama-3.1-8b")
+    assert origin.about(trace, system, llm, seed=7)["trace"]["recorded"] == "tiny on a laptop"
 
 
 def test_what_differs_between_equal_runs_is_in_the_process() -> None:

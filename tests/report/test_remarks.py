@@ -186,6 +186,10 @@ def test_failures_and_synthetic_traces_are_named(small: Make) -> None:
     )
     assert "FAILED: mine: raised ValueError: no" in text
     assert "synthetic" in text
+    told = {"name": "t", "synthetic": False, "recorded": "a small model on a laptop"}
+    text = remarks([served(small, "a", 300)], trace=told)
+    assert "recorded: requests that were answered by a small model on a laptop" in text
+    assert "synthetic" not in text
 
 
 @pytest.mark.parametrize(

@@ -119,13 +119,15 @@ def test_a_policy_name_cannot_break_the_markdown_table(small: Make) -> None:
 @pytest.mark.parametrize("synthetic", [True, False])
 def test_the_subject_says_whether_the_trace_is_recorded(synthetic: bool) -> None:
     """The word stands in the line that heads every table and figure."""
-    results = {
+    results: dict[str, dict[str, Any]] = {
         "trace": {"name": "t", "synthetic": synthetic},
         "system": {"name": "s"},
         "llm": {"name": "m"},
     }
     assert ("synthetic" in tables.subject(results)) is synthetic
     assert tables.subject(results).startswith("m on s")
+    results["trace"]["recorded"] = "somebody"
+    assert ("recorded trace t" in tables.subject(results)) is not synthetic
 
 
 def test_any_table_is_markdown() -> None:

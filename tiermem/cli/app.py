@@ -19,7 +19,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from tiermem.cli import counts, runs, trace
+from tiermem.cli import counts, doctor, runs, status, trace
 from tiermem.errors import TiermemError, nearest
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -38,6 +38,8 @@ app = typer.Typer(
 )
 app.add_typer(runs.app)
 app.add_typer(counts.app)
+app.add_typer(doctor.app)
+app.add_typer(status.app)
 app.add_typer(trace.app, name="trace")
 
 

@@ -1,4 +1,4 @@
-"""`tiermem trace`: say what a trace is, or make one up."""
+"""`tiermem trace`: say what a trace is, make one up, or make one of a log of real requests."""
 
 from __future__ import annotations
 
@@ -98,6 +98,26 @@ def synth(
         )
     mooncake.write(made, out)
     typer.echo(f"{out}: {len(made):,} requests, {made.references:,} blocks, synthetic")
+
+
+@app.command(cls=options.OnceEach)
+def record(
+    log: Annotated[Path, typer.Argument(help="What a tiermem.offload.recorder.Recorder wrote.")],
+    out: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz or .jsonl.zst file.")],
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Make a trace in the Mooncake format of a log of requests that were really served."""
+    from tiermem.traces import mooncake
+    from tiermem.traces import record as recorded
+
+    if out.exists() and not overwrite:
+        raise InputError("there is such a file already; --overwrite replaces it", path=out)
+    made = recorded.read(log)
+    mooncake.write(made, out)
+    sessions = made.meta["recorded"]["sessions"]
+    typer.echo(f"{out}: {len(made):,} requests of {sessions:,} sessions, recorded")
+    for notice in made.notices:
+        typer.echo(f"note: {notice}", err=True)
 
 
 def _refuse(given: dict[str, Any], kind: Kind) -> None:

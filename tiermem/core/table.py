@@ -71,7 +71,7 @@ class Room:
     def add(
         self, blocks: Sequence[int], sizes: Sequence[int], *, moving: int = -1, pins: int = 0
     ) -> list[Copy]:
-        """New ARRIVING copies, which are returned; there must be room, and no other copies here (INV-1, INV-2)."""
+        """New ARRIVING copies. There must be room, and no other copies here (INV-1, INV-2)."""
         copies, before = self.copies, len(self.copies)
         assert copies.keys().isdisjoint(blocks), "INV-2: one copy of a block in a tier"
         made = list(map(Copy, sizes, repeat(moving), repeat(pins)))

@@ -32,6 +32,7 @@ def about(trace: Trace, system: System, llm: LLM, seed: int) -> dict[str, Any]:
             "name": trace.name,
             "digest": trace.digest,
             "synthetic": trace.synthetic,
+            "recorded": _recording(trace),
             "block_tokens": trace.block_tokens,
             "requests": len(trace),
             "prompt_tokens": int(trace.prompt_tokens.sum()),
@@ -45,6 +46,12 @@ def about(trace: Trace, system: System, llm: LLM, seed: int) -> dict[str, Any]:
         "seed": seed,
         "versions": {"tiermem": _version("tiermem")},
     }
+
+
+def _recording(trace: Trace) -> str | None:
+    """What answered while the trace was recorded, if `tiermem trace record` made it."""
+    told = trace.meta.get("recorded")
+    return f"{told['model']} on {told.get('machine', 'an unnamed machine')}" if told else None
 
 
 def config(

@@ -60,6 +60,8 @@ def remarks(
     ]
     if results.get("trace", {}).get("synthetic"):
         found.append("The trace is synthetic: generated from published statistics, not recorded.")
+    elif answered := results.get("trace", {}).get("recorded"):
+        found.append(f"The trace was recorded: requests that were answered by {answered}.")
     return found
 
 

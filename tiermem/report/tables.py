@@ -79,9 +79,10 @@ def plain(frame: pd.DataFrame) -> str:
 
 
 def subject(results: Mapping[str, Any]) -> str:
-    """System, model and trace in one line; a synthetic trace is called so."""
+    """System, model and trace in one line; a synthetic or recorded trace is called so."""
     trace = results.get("trace", {})
-    kind = "synthetic trace" if trace.get("synthetic") else "trace"
+    kind = "recorded trace" if trace.get("recorded") else "trace"
+    kind = "synthetic trace" if trace.get("synthetic") else kind
     names = [str(results.get(key, {}).get("name", "?")) for key in ("llm", "system")]
     return f"{names[0]} on {names[1]}, {kind} {trace.get('name', '?')}"
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from tiermem import registry
+from tiermem.core.chosen import make_policy
 from tiermem.core.controller import Controller
 from tiermem.core.driver import Driver, Tap
 from tiermem.core.messages import Submit
@@ -22,7 +23,6 @@ from tiermem.errors import InputError, TiermemError
 from tiermem.models.llm import LLM
 from tiermem.models.presets import System, kv_room_bytes
 from tiermem.models.roofline import Roofline
-from tiermem.core.chosen import make_policy
 from tiermem.scenario.tables import (
     counters,
     moves_table,

@@ -1,0 +1,1 @@
+"""The real body: threads, files, memory. Nothing here decides where a block should be."""

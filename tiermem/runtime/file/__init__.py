@@ -1,0 +1,1 @@
+"""Blocks on NVMe: segments of self-describing slots, found again after any kill."""

@@ -1,0 +1,1 @@
+"""File I/O behind one seam: which path moves the bytes, and how that was proved."""
