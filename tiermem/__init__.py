@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiermem.experiment import compare as compare
+    from tiermem.offload import TieredEmbedding as TieredEmbedding
+    from tiermem.offload import TieredMemory as TieredMemory
     from tiermem.report.folder import load as load
     from tiermem.scenario import Scenario as Scenario
     from tiermem.scenario import simulate as simulate
     from tiermem.traces.catalog import open_trace as open_trace
 
-__all__ = ["Scenario", "__version__", "compare", "load", "open_trace", "simulate"]
+__all__ = [
+    *("Scenario", "TieredEmbedding", "TieredMemory", "__version__"),
+    *("compare", "load", "open_trace", "simulate"),
+]
 
 _HOMES = {
     "Scenario": "tiermem.scenario",
+    "TieredEmbedding": "tiermem.offload",
+    "TieredMemory": "tiermem.offload",
     "compare": "tiermem.experiment",
     "load": "tiermem.report.folder",
     "open_trace": "tiermem.traces.catalog",

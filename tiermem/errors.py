@@ -8,6 +8,7 @@
     |-- Denied                   a lease that its tier can never hold
     |-- TimedOut                 a call that got no answer in time
     |-- RuntimeFault             the runtime was closed, forked, or has stopped
+    |-- TensorLost, NotDurable   what `tiermem.offload` cannot give back, or keep (defined there)
     |-- RunFolderNotEmpty        results are never mixed
     |-- AllRejected              the run finished and served nobody
     |-- Undrawn                  results are saved, what was to follow them failed

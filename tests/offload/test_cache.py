@@ -37,7 +37,8 @@ def plain(model: Any, ids: list[int], **options: Any) -> list[int]:
 
 
 def tiered(cache: TieredCache, ids: list[int], **options: Any) -> list[int]:
-    return list(cache.generate(torch.tensor([ids]), **{**NEW, **options})[0].tolist())
+    inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids))}
+    return list(cache.generate(**inputs, **{**NEW, **options})[0].tolist())
 
 
 @pytest.mark.parametrize("host", ["16 KiB", "64 KiB", "4 MiB"])
@@ -244,6 +245,7 @@ MISUSES: dict[str, tuple[Callable[[Any, TieredCache], Any], str]] = {
     "no session": (lambda m, c: m(torch.tensor([[1, 2]]), **{KEYWORD: c}), "unknown tokens"),
     "a batch": (lambda m, c: c.begin(torch.ones(2, 5, dtype=torch.long)), "a batch of 2"),
     "nothing": (lambda m, c: c.begin([]), "at least one"),
+    "no numbers": (lambda m, c: c.begin([1.5]), "float"),
     "beams": (lambda m, c: c.generate(torch.tensor([[1, 2]]), num_beams=2, **NEW), "a batch of 2"),
     "other ids": (
         lambda m, c: m(torch.tensor([[1, 9]]), **{KEYWORD: c.begin([1, 2])}),

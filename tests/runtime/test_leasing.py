@@ -104,3 +104,15 @@ def test_a_broken_core_is_told_to_who_waits(world: World) -> None:
     world.leasing.fail(RuntimeFault("gone"))
     with pytest.raises(RuntimeFault, match="gone"):
         waiting.result(0)
+
+
+def test_a_core_that_breaks_while_granting_is_told_to_who_is_granted(world: World) -> None:
+    """An error between the answer and the grant: the caller hears of it at once."""
+    block = world.names.block(b"x" * 16, 1)
+    world.inventory.allocate = None  # type: ignore[method-assign, assignment]
+    future = world.leasing.ask((block,), "dram")
+    with pytest.raises(TypeError):
+        world.serve()
+    world.leasing.fail(RuntimeFault("the core stopped"))
+    with pytest.raises(RuntimeFault, match="the core stopped"):
+        future.result(0)

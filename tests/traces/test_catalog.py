@@ -10,6 +10,7 @@ import pytest
 
 from tiermem import shipped
 from tiermem.errors import InputError, UnknownName
+from tiermem.hits import count
 from tiermem.traces import catalog, container, mooncake, sidecar, synthetic
 
 
@@ -54,6 +55,23 @@ def test_the_shipped_chat_is_what_its_command_makes(tmp_path: Path) -> None:
     assert again.read_text() == kept.read_text()
 
 
+def test_the_recorded_chat_is_a_recording() -> None:
+    """At least 100 sessions of chat and tools with a real model, said in the sidecar; sessions share
+    prompts, and no policy gets all of the reuse in a third of the blocks."""
+    trace = catalog.open_trace("smollm2-chat")
+    told = trace.meta["recorded"]
+    assert not trace.synthetic
+    assert told["sessions"] >= 100
+    assert {"chat", "tools", "tool result"} <= set(told["kinds"])
+    assert told["model"] == told["tokenizer"] == "SmolLM2-135M-Instruct"
+    assert told["machine"]
+    assert 0 < told["queued_s"]["p50"] <= told["ttft_s"]["p50"] <= told["total_s"]["p50"]
+    assert trace.block_tokens == 16
+    small = trace.unique_blocks // 3
+    lru, best = (row.block_hits for row in count(trace, ["lru", "belady"], [small]))
+    assert lru < best < trace.references - trace.unique_blocks
+
+
 def test_the_shipped_chat_exercises_lower_tiers() -> None:
     """Unique blocks are many times what one GPU holds, and the load is one that a GPU serves."""
     trace = catalog.open_trace("synthetic-chat")
@@ -87,8 +105,8 @@ def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         ("synthetic-caht", "did you mean 'synthetic-chat'?"),
         ("conversation.jsonl.gz", "did you mean 'conversatoin.jsonl.gz'?"),
-        ("zzz", "the catalogue has synthetic-chat"),
-        ("no/such/folder/t.jsonl", "the catalogue has synthetic-chat"),
+        ("zzz", "the catalogue has smollm2-chat, synthetic-chat"),
+        ("no/such/folder/t.jsonl", "the catalogue has smollm2-chat, synthetic-chat"),
         ("x" * 5000, "no such file"),
         ("a\0b", "no such file"),
         (".", "this is a folder"),

@@ -1,8 +1,8 @@
 """What stands for a weight while its bytes are elsewhere.
 
 It has the shape, dtype and device of the weight and no storage. Whatever would look at its values
-raises. Tensors on the meta device would not do: out of one of them and one that is real, torch makes
-a real one of arbitrary bytes.
+raises. Tensors on the meta device would not do: out of one of them and one that is real torch makes
+a real one, of arbitrary bytes.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ than a whole one, so its logits may differ from those in the last bits, as with 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import index
 from typing import Any, Self, TypeAlias
 
 import torch
@@ -87,10 +88,10 @@ class TieredCache(DynamicCache):
 
     # -- one request ---------------------------------------------------------------------------
 
-    def generate(self, ids: Any, **options: Any) -> Any:
-        """`model.generate(ids, ...)` over this cache, whatever the argument is called there."""
-        with self.session(ids):
-            return self._model.generate(ids, **{KEYWORD: self}, **options)
+    def generate(self, input_ids: Tensor, **options: Any) -> Any:
+        """`model.generate(input_ids, ...)` over this cache, whatever it calls that argument."""
+        with self.session(input_ids):
+            return self._model.generate(input_ids, **{KEYWORD: self}, **options)
 
     @contextmanager
     def session(self, ids: Any) -> Iterator[Self]:
@@ -112,12 +113,12 @@ class TieredCache(DynamicCache):
             raise InputError("the model's weights have changed: make a new TieredCache for it")
         started = time.perf_counter()
         usable = prompt[: len(prompt) - 1]  # something has to be computed to sample from
-        kv = self._prefixes.fetch(prefix_keys(self.layout.seed, usable, self.layout.block_tokens))
+        keys = prefix_keys(self.layout.seed, usable, self.layout.block_tokens)
+        kv = self._prefixes.fetch(keys, self._model.get_input_embeddings().weight.device)
         self.loaded_tokens = kv.shape[-2]
         if self.loaded_tokens:
-            kv = kv.to(self._model.get_input_embeddings().weight.device)
-            for index, (keys, values) in enumerate(kv):
-                super().update(keys, values, index)
+            for layer, (key_states, value_states) in enumerate(kv):
+                super().update(key_states, value_states, layer)
         self.benefit.loaded(self.loaded_tokens, time.perf_counter() - started)
         self._prompt, self._tokens = prompt, prompt[: self.loaded_tokens]
         self._watch = self._model.register_forward_pre_hook(self._see, with_kwargs=True)
@@ -201,9 +202,9 @@ class TieredCache(DynamicCache):
         self._tokens += self._given
         self._given = None
 
-    def _block(self, index: int) -> Tensor:
+    def _block(self, number: int) -> Tensor:
         """KV of one full block of the sequence, in the shape of the layout."""
-        start = index * self.layout.block_tokens
+        start = number * self.layout.block_tokens
         at = slice(start, start + self.layout.block_tokens)
         layers: list[Any] = self.layers
         pairs = [(layer.keys[0, :, at], layer.values[0, :, at]) for layer in layers]
@@ -216,7 +217,10 @@ def _one_sequence(ids: Any) -> list[int]:
         if ids.dim() == 2 and len(ids) > 1:
             raise InputError(f"a batch of {len(ids)}; a TieredCache serves one sequence at a time")
         ids = ids.reshape(-1).tolist()
-    tokens: Sequence[int] = list(ids)
-    if not tokens or not all(isinstance(token, int) for token in tokens):
+    try:
+        tokens = [index(token) for token in ids]
+    except TypeError as error:
+        raise InputError(f"the token ids of one prompt are expected: {error}") from None
+    if not tokens:
         raise InputError("the token ids of one prompt are expected, at least one")
-    return list(tokens)
+    return tokens

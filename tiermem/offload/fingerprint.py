@@ -86,8 +86,8 @@ def _probe(model: Model) -> list[Any]:
     other = [type(layer).__name__ for layer in layers if type(layer) is not DynamicLayer]
     if other:
         raise InputError(
-            f"{what} has {other[0]} in {len(other)} of {len(layers)} layers (sliding window, hybrid "
-            "or shared); TieredCache needs full attention in every layer"
+            f"{what} has {other[0]} in {len(other)} of {len(layers)} layers (sliding window, "
+            "hybrid or shared); TieredCache needs full attention in every layer"
         )
     pairs = [(layer.keys, layer.values) for layer in layers]
     looks = {(tuple(part.shape), part.dtype) for pair in pairs for part in pair}

@@ -223,14 +223,14 @@ class TieredMemory:
 
     def sink(self) -> bool:
         """Move what is not leased out of the fastest tier, where a lower one has room for all.
-        False: it stays, since there is none, or others hold leases."""
+        False: it stays, for there is none, or others held leases for as long as a call waits."""
         name, room = self.ledger.fastest
         if self.ledger.largest[0] == name:
             return False
         sizes = whole_classes(room)
         blocks = [self.runtime.block(os.urandom(KEY_BYTES), each, keep=False) for each in sizes]
         try:
-            self.runtime.acquire(blocks, timeout_s=1.0).release()  # all the room there is
+            self.runtime.acquire(blocks).release()  # all the room there is
         except (TimedOut, Denied):
             return False
         finally:

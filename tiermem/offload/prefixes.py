@@ -58,14 +58,13 @@ class Prefixes:
             )
         self._window = max(1, room // 2 // charge)  # the other half is for what others hold
 
-    def fetch(self, keys: Sequence[bytes]) -> Tensor:
+    def fetch(self, keys: Sequence[bytes], device: Any = "cpu") -> Tensor:
         """KV of the leading blocks that are stored: [layers, 2, 1, kv_heads, tokens, head_dim] in
-        memory of its own, with 0 tokens where there is none."""
+        memory of its own on `device`, with 0 tokens where there is none."""
         keys = keys[: self._runtime.known(keys)]
         layers, two, heads, block_tokens, head_dim = self._layout.shape
-        kv = torch.empty(
-            (layers, two, 1, heads, len(keys) * block_tokens, head_dim), dtype=self._exact.dtype
-        )
+        shape = (layers, two, 1, heads, len(keys) * block_tokens, head_dim)
+        kv = torch.empty(shape, dtype=self._exact.dtype, device=device)
         good = len(keys)
         for start, blocks in self._windows(keys):
             ready = 0

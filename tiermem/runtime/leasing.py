@@ -73,12 +73,12 @@ class Leasing:
     def fail(self, error: TiermemError) -> None:
         """The core answers no more: whoever waits hears why."""
         for future in list(self._waiting.values()):
-            if future.set_running_or_notify_cancel():
+            if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
                 future.set_exception(error)
         self._waiting.clear()
 
     def _grant(self, lease: int, hits: Runs) -> None:
-        future = self._waiting.pop(lease, None)
+        future = self._waiting.get(lease)  # until it is answered: what follows may fail
         held = self._controller.leases[lease]
         if future is None or not future.set_running_or_notify_cancel():
             self._later(lambda: self._give_up(lease))
@@ -89,11 +89,13 @@ class Leasing:
         if fault is not None:  # only what hangs takes room that the core does not know of
             self._later(lambda: self._give_up(lease))
             stuck = format_bytes(self._inventory.stuck_bytes)
+            self._waiting.pop(lease, None)
             future.set_exception(
                 RuntimeFault(f"{fault.detail}: transfers that hang hold {stuck} of it")
             )
             return
         what = (lease, held.at, held.blocks, hits, missing)
+        self._waiting.pop(lease, None)
         future.set_result(Grant(*what, inventory=self._inventory, post=self._post))
 
     def _later(self, what: Callable[[], None]) -> None:

@@ -77,7 +77,7 @@ def test_a_hang_is_left_behind_and_never_multiplies(file: OpenFile) -> None:
     mover.hang_at = {0, 1 << 20}
     stuck = [piece(file, 0), piece(file, 1 << 20)]
     for number, each in enumerate(stuck):
-        (answer,) = pool.transfer([each], 0.05)
+        (answer,) = pool.transfer([each], 1)
         assert answer is not None
         assert answer.kind is FaultKind.TIMEOUT
         assert pool.stuck_threads == number + 1
@@ -92,8 +92,8 @@ def test_a_hang_is_left_behind_and_never_multiplies(file: OpenFile) -> None:
     assert threading.active_count() == before
     file.close()
     os.fstat(file.fd)  # the threads that hang still hold it
-    mover.go.set()
     other = OpenFile(file.path, os.open(file.path, os.O_RDWR))
+    mover.go.set()
     while pool.stuck_threads:  # a bounded wait: the test has a time limit
         threading.Event().wait(0.001)
     assert pool.transfer([piece(other, 4096)], 30) == [None]
@@ -110,7 +110,7 @@ def test_what_had_not_begun_never_begins(file: OpenFile) -> None:
     pool = Pool("test", mover, 1)
     mover.hang_at = {0}
     batch = [piece(file, number << 21, 1 << 20) for number in range(8)]
-    answers = pool.transfer(batch, 0.05)
+    answers = pool.transfer(batch, 1)
     assert all(answer is not None and answer.kind is FaultKind.TIMEOUT for answer in answers)
     mover.go.set()
     while pool.stuck_threads:
