@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DEFAULT_TRACE = "synthetic-chat"
-DEFAULT_SYSTEM = "h100-share-ddr5-cxl-nvme"
-DEFAULT_LLM = "llama-3.1-8b"
+DEFAULT_TRACE = "smollm2-chat"
+DEFAULT_SYSTEM = "epyc-core-nvme"
+DEFAULT_LLM = "smollm2-135m-f32"
 DEFAULT_POLICIES = ("lru", "fifo", "s3fifo")
 
 _PACKAGE = Path(__file__).resolve().parent

@@ -130,7 +130,7 @@ def test_a_policy_of_the_desk(
         ),
         ("llms", {"llama-3.1-8b", "llama-3.1-70b", "deepseek-v3", "qwen3-4b"}),
         ("policies", {"lru", "fifo", "lfu", "s3fifo", "belady", "belady-bypass", "infinite"}),
-        ("traces", {"synthetic-chat"}),
+        ("traces", {"smollm2-chat", "synthetic-chat"}),
     ],
 )
 def test_lists(shelf: str, names: set[str], tiermem: Callable[..., Any]) -> None:

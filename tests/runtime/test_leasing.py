@@ -10,7 +10,7 @@ import pytest
 from tiermem.core.chosen import make_policy
 from tiermem.core.controller import Controller
 from tiermem.core.messages import Commit, Event, Release
-from tiermem.errors import Denied, RuntimeFault
+from tiermem.errors import Denied, InputError, RuntimeFault
 from tiermem.runtime.inventory import Inventory, Names
 from tiermem.runtime.leasing import Leasing
 from tiermem.runtime.machine import topology_of
@@ -116,3 +116,16 @@ def test_a_core_that_breaks_while_granting_is_told_to_who_is_granted(world: Worl
     world.leasing.fail(RuntimeFault("the core stopped"))
     with pytest.raises(RuntimeFault, match="the core stopped"):
         future.result(0)
+
+
+def test_a_forgotten_block_has_to_be_named_again(world: World) -> None:
+    """Asked for by a number that means nothing any more: said at once, and the core lives on."""
+    block = world.names.block(b"f" * 16, 1)
+    late = world.leasing.ask((block,), "dram")
+    world.names.discard(block)
+    world.serve()
+    with pytest.raises(InputError, match=f"block {block} was forgotten"):
+        late.result(0)
+    with pytest.raises(InputError, match="name it again"):
+        world.leasing.ask((block,), "dram")
+    assert world.ask(1).result(0).missing

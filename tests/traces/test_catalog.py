@@ -56,8 +56,8 @@ def test_the_shipped_chat_is_what_its_command_makes(tmp_path: Path) -> None:
 
 
 def test_the_recorded_chat_is_a_recording() -> None:
-    """At least 100 sessions of chat and tools with a real model, said in the sidecar; sessions share
-    prompts, and no policy gets all of the reuse in a third of the blocks."""
+    """At least 100 sessions of chat and tools with a real model, said in the sidecar; and a load
+    of which no policy gets all the reuse in a quarter of its blocks."""
     trace = catalog.open_trace("smollm2-chat")
     told = trace.meta["recorded"]
     assert not trace.synthetic
@@ -67,7 +67,7 @@ def test_the_recorded_chat_is_a_recording() -> None:
     assert told["machine"]
     assert 0 < told["queued_s"]["p50"] <= told["ttft_s"]["p50"] <= told["total_s"]["p50"]
     assert trace.block_tokens == 16
-    small = trace.unique_blocks // 3
+    small = trace.unique_blocks // 4
     lru, best = (row.block_hits for row in count(trace, ["lru", "belady"], [small]))
     assert lru < best < trace.references - trace.unique_blocks
 

@@ -52,6 +52,10 @@ class Names:
         if named is not None:
             del self._blocks[named[0]]
 
+    def named(self, block: int) -> bool:
+        """Whether `block` still has a name."""
+        return block in self._named
+
     def find(self, key: bytes) -> int | None:
         """The block called `key`, if anybody named it yet."""
         return self._blocks.get(key)

@@ -9,7 +9,7 @@ from itertools import count
 from tiermem.core.controller import Controller
 from tiermem.core.messages import Acquire, Action, Deny, Event, Ready, Release, Runs
 from tiermem.core.table import ARRIVING
-from tiermem.errors import Denied, RuntimeFault, TiermemError
+from tiermem.errors import Denied, InputError, RuntimeFault, TiermemError
 from tiermem.runtime.grants import Grant
 from tiermem.runtime.inventory import Inventory
 from tiermem.runtime.sizes import charged_bytes
@@ -39,12 +39,19 @@ class Leasing:
 
     def ask(self, chain: tuple[int, ...], tier: str) -> Future[Grant]:
         """Ask for `chain` at `tier`; cancelling the future gives the request up. Any thread."""
-        lease = next(self._numbers)
-        sizes = tuple(charged_bytes(self._inventory.names.nbytes(block)) for block in chain)
+        lease, names = next(self._numbers), self._inventory.names
+        try:
+            sizes = tuple(charged_bytes(names.nbytes(block)) for block in chain)
+        except KeyError as error:
+            raise _unnamed(error.args[0]) from None
         future: Future[Grant] = Future()
 
         def ask() -> None:
-            if not future.cancelled():
+            gone = [block for block in chain if not names.named(block)]
+            if gone and future.set_running_or_notify_cancel():  # forgotten since it was asked for
+                self._waiting.pop(lease, None)
+                future.set_exception(_unnamed(gone[0]))
+            elif not future.cancelled():
                 self._post_now(Acquire(lease, chain, sizes, tier))
 
         def give_up(ended: Future[Grant]) -> None:
@@ -113,3 +120,7 @@ class Leasing:
         return Denied(
             f"does not fit: {format_bytes(missing_bytes)} more than the tier can offer ({sizes})"
         )
+
+
+def _unnamed(block: int) -> InputError:
+    return InputError(f"block {block} was forgotten, or never named: name it again by its key")

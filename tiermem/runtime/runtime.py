@@ -163,8 +163,10 @@ class Runtime:
         def forget() -> None:
             self._mind.post_now(Forget(chain))
             rooms = self.controller.table.rooms.values()
+            leases = self.controller.leases.values()
+            held = {block for lease in leases for block in lease.blocks}
             for block in chain:
-                if not any(block in room.copies for room in rooms):
+                if block not in held and not any(block in room.copies for room in rooms):
                     self.names.discard(block)
 
         self._mind.call(forget)
