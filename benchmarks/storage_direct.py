@@ -203,7 +203,9 @@ class LMCacheRaw(Contender):
 
 
 class Fio(Contender):
-    """fio: what the device gives. It moves its own bytes, so nothing of it can be compared."""
+    """fio: what the device gives. It moves its own bytes, so nothing of it can be compared. Its
+    memory is on huge pages like everyone's here: on small ones it reads at a quarter of its speed.
+    """
 
     checked = False
     engine, depth = "libaio", 8
@@ -218,9 +220,12 @@ class Fio(Contender):
             *("fio", "--name=a", f"--filename={self.folder / 'a'}", f"--rw={kind}", "--direct=1"),
             *(f"--bs={self.size}", f"--size={self.size * self.count}", "--output-format=json"),
             *(f"--ioengine={self.engine}", f"--iodepth={min(self.depth, self.count)}"),
+            *("--iomem=malloc", "--iomem_align=2m"),
             *(("--overwrite=1",) if kind == "write" else ()),
         ]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        environment = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+        run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        out = run.stdout
         (job,) = json.loads(out[out.index("{") :])["jobs"]
         self.wall_s = self.size * self.count / job[kind]["bw_bytes"]
         self.core_s = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000

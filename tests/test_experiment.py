@@ -114,6 +114,7 @@ def test_the_hash_seed_of_python_changes_nothing(trace: Trace, tmp_path: Path) -
     code = (
         "import sys; from tiermem import experiment; from tiermem.traces import synthetic;"
         "experiment.compare(trace=synthetic.chat(requests=60, seed=3), kv_blocks=3000,"
+        "system='h100-share-ddr5-cxl-nvme', llm='llama-3.1-8b',"
         f"capacities={SMALL!r}, policies=['lru', 's3fifo'], out=sys.argv[1])"
     )
     for seed in ("1", "2"):

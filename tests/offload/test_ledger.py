@@ -28,6 +28,9 @@ def test_the_fastest_tier_bounds_a_block_and_the_largest_the_sum() -> None:
     ledger.check_all([1, 1, 1])
     with pytest.raises(DoesNotFit):
         ledger.check_all([1] * 4)
+    ledger.check_all([1], each=3)
+    with pytest.raises(DoesNotFit):
+        ledger.check_all([1], each=10**30)
     ledger.clear()
     assert (ledger.blocks, ledger.nbytes) == (0, 0)
 

@@ -29,7 +29,7 @@ def test_the_lost_one_is_named_and_nothing_is_held(make: Make) -> None:
     """Whichever way it is read."""
     memory = make("64 KiB")
     handles = [memory.put(torch.zeros(size)) for size in (3, 4)]
-    memory.clear()
+    memory.clear("dram")
     blocks = memory.blocks_of(handles)
     with memory.runtime.acquire(blocks) as grant:
         with pytest.raises(

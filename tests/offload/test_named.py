@@ -96,7 +96,7 @@ def test_a_name_lives_longer_than_its_handle(make: Make) -> None:
     assert make("64 KiB", "16 MiB").find("w") is None
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", "a:b", "x" * 300, "ключ 鍵", "", "nul\0"])
+@pytest.mark.parametrize("name", ["a/b", "..", "a:b", "x" * 300, "ключ 鍵", "nul\0"])
 def test_any_text_is_a_name(make: Make, name: str, tmp_path: Path) -> None:
     """known_faults 86: it never becomes part of a path."""
     memory = make("64 KiB", "16 MiB")

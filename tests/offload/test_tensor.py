@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
+import pytest
 import torch
 
+from tiermem.errors import InputError
 from tiermem.offload.layout import Layout
 from tiermem.offload.ledger import Ledger
 from tiermem.offload.tensor import TieredTensor
@@ -55,3 +59,15 @@ def test_the_last_reference_frees_what_has_no_name() -> None:
             handle.free()
         del handle
     assert desk.ledger.orphans() == [1]
+
+
+def test_a_handle_has_no_copies() -> None:
+    """The end of one would delete the bytes of the other."""
+    desk = Desk()
+    handle = TieredTensor(desk, 5, Layout(torch.int8, (1,)))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(InputError, match="neither copied nor pickled"):
+            copied(handle)
+    assert desk.ledger.orphans() == []
+    assert handle.belongs_to(desk)
+    assert not handle.belongs_to(Desk())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from tiermem.core.messages import Move
+from tiermem.errors import RuntimeFault
 from tiermem.runtime.file.store import FileStore
 from tiermem.runtime.host import HostArena
 from tiermem.runtime.io.posix import PosixIO
@@ -119,3 +121,21 @@ def test_an_estimate_makes_costly_hits_visible(machine: Machine) -> None:
     assert machine.observer.status().warnings == ()
     machine.observer.recompute_s = lambda: 1e-9
     assert "hits cost more than they save" in machine.observer.status().warnings[0]
+
+
+def test_a_closed_runtime_serves_nothing(machine: Machine) -> None:
+    """A port that is opened after the end would never be closed."""
+    machine.runtime.close()
+    machine.observer.close()
+    with pytest.raises(RuntimeFault, match="closed"):
+        machine.observer.serve()
+
+
+def test_a_removed_directory_has_a_status(machine: Machine, tmp_path: Path) -> None:
+    """What cannot be known is null, with a reason."""
+    machine.use(1)
+    shutil.rmtree(tmp_path)
+    files = machine.observer.status().document()["tiers"][1]["files"]
+    assert files["directory_bytes"] is None
+    assert "removed or moved" in files["directory_bytes_reason"]
+    tmp_path.mkdir()

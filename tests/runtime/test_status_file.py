@@ -160,3 +160,35 @@ def test_a_number_that_is_used_again_is_another_process() -> None:
     assert status_file._runs({"pid": os.getpid(), "pid_start_ticks": own})
     assert not status_file._runs({"pid": os.getpid(), "pid_start_ticks": own - 1})
     assert not status_file._runs({"pid": 2**22 + 1, "pid_start_ticks": None})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"schema": 1, "limit_is": "", "runtimes": [{"pid": "x"}]}', "runtimes"),
+        ('{"schema": 1, "limit_is": "", "runtimes": 5}', "runtimes is not a list"),
+        ('{"schema": 1}', "has no runtimes"),
+        ('{"schema": NaN}', "NaN is not a number"),
+    ],
+)
+def test_a_damaged_status_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    """For who reads it; who writes it replaces it."""
+    path = tmp_path / STATUS_NAME
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=said) as caught:
+        read_status(tmp_path)
+    assert str(path) in str(caught.value)
+    StatusFile(tmp_path).write({"why": "anew"})
+    assert [entry["why"] for entry in runtimes(tmp_path)] == ["anew"]
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    """Neither by who reads nor by the thread that writes."""
+    os.mkfifo(tmp_path / STATUS_NAME)
+    with pytest.raises(InputError, match="not a regular file"):
+        read_status(tmp_path)
+    writer = StatusWriter(tmp_path, lambda: {"why": "here"})
+    writer.close()
+    assert not [each for each in threading.enumerate() if each.name == "tiermem-status"]
+    assert [entry["why"] for entry in runtimes(tmp_path)] == ["here"]

@@ -85,7 +85,7 @@ def test_hits_are_told_by_tier() -> None:
         (
             TierCounters(offered=N(3), admitted=N(3), failed=N(3), faults={"space": 3}),
             False,
-            "3 blocks were admitted, none stored: 3 failed (space 3)",
+            "3 blocks were admitted, none stored: 3 failed (space 3: ",
         ),
         (TierCounters(offered=N(3), admitted=N(3)), False, "none stored: they are not written yet"),
         (TierCounters(offered=N(3), admitted=N(3), stored=N(3)), False, "was found above"),
@@ -127,3 +127,11 @@ def test_hits_that_cost_more_than_they_save() -> None:
     assert "0.9 s (estimated)" in said
     assert costs_more(0.5, 0.9) is None
     assert costs_more(40.0, None) is None
+
+
+def test_a_full_disk_is_said() -> None:
+    """Whatever else is to be said, in the sentence of the runtime and in that of the tier."""
+    nvme = TierCounters(offered=N(3), admitted=N(3), failed=N(3), faults={"space": 3})
+    said = "3 blocks could not be written: the file system, or the tier's capacity, was full"
+    assert said in why(counters(TierCounters(stored=N(5)), nvme, asked=9, new=9))
+    assert "space 3: the file system" in (why_tier("nvme", nvme, fastest=False) or "")

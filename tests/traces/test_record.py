@@ -130,3 +130,34 @@ def test_what_is_no_log(tmp_path: Path) -> None:
         record.read(write(tmp_path / "log", [[1, 2]]))
     with pytest.raises(InputError, match=r"log:1: session: is missing"):
         record.read(write(tmp_path / "log", [{"turn": 1}]))
+
+
+@pytest.mark.parametrize("key", ["arrival_s", "queued_s", "ttft_s", "total_s"])
+def test_a_number_beyond_all_arithmetic_is_named(tmp_path: Path, key: str) -> None:
+    """A whole number of 400 digits is no time."""
+    log = write(tmp_path / "log", [*LINES, {**request("c", 1003.0, "ab"), key: 10**400}])
+    with pytest.raises(InputError, match=rf"log:5: {key}: 1000.*\.\.\. is not a number"):
+        record.read(log)
+
+
+@pytest.mark.parametrize("header", [None, "x", -1, []])
+def test_a_header_that_is_no_object_is_named(tmp_path: Path, header: object) -> None:
+    """What a run says of itself has names."""
+    log = write(tmp_path / "log", [{"run": header}, *LINES])
+    with pytest.raises(InputError, match=r"log:1: run: .* is not a JSON object"):
+        record.read(log)
+
+
+def test_a_line_nested_too_deeply_is_named(tmp_path: Path) -> None:
+    """And does not end the reader."""
+    log = write(tmp_path / "log", LINES)
+    log.write_text(log.read_text(encoding="utf-8") + "[" * 100_000, encoding="utf-8")
+    with pytest.raises(InputError, match=r"log:5: nested too deeply"):
+        record.read(log)
+
+
+def test_a_turn_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """A log that was copied behind itself would double its hits."""
+    log = write(tmp_path / "log", [*LINES, request("b", 1010.0, "ab")])
+    with pytest.raises(InputError, match=r"log:5: turn: turn 1 of session 'b' is in line 3"):
+        record.read(log)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiermem.cli import options, show
+from tiermem.errors import InputError
 from tiermem.units import format_bytes
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ THREADS_MAX = 64
 
 @app.command(cls=options.OnceEach)
 def doctor(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where blocks would be kept.")],
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Where blocks would be kept.")],
     io: Annotated[
         str | None,
         typer.Option("--io", help=f"Try this path first: {', '.join(PATHS)}."),
@@ -33,6 +34,8 @@ def doctor(
     json: options.Json = False,
 ) -> None:
     """Prove which way to DIR works, measure it, and say why faster ways do not."""
+    if not directory:
+        raise InputError("an empty path; name a directory", key="DIR")
     wanted = options.one_of([io], PATHS, "--io") if io is not None else []
     if len(wanted) > 1:
         raise typer.BadParameter("one path at most", param_hint="--io")
@@ -41,7 +44,7 @@ def doctor(
     from tiermem.runtime.io.seam import IoPath
 
     prefer = IoPath(wanted[0]) if wanted else None
-    found = diagnose(directory, prefer=prefer, threads=threads)
+    found = diagnose(Path(directory), prefer=prefer, threads=threads)
     if json:
         show.json_document(found.document())
         return

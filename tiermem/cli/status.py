@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tiermem.cli import options, show
+from tiermem.errors import InputError
 from tiermem.units import format_bytes
 
 app = typer.Typer()
@@ -22,17 +23,26 @@ WORDS = (
 @app.command(cls=options.OnceEach)
 def status(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A directory that a runtime keeps blocks in.")
+        str, typer.Argument(metavar="DIR", help="A directory that a runtime keeps blocks in.")
     ],
     json: options.Json = False,
 ) -> None:
     """Walk the counters of the runtimes that use DIR, and say why the hit rate is what it is."""
+    from tiermem.runtime.file.folder import STATUS_NAME
     from tiermem.runtime.status_file import read_status
+    from tiermem.runtime.status_shape import ENTRY, trouble
 
-    found = read_status(directory)
+    if not directory:
+        raise InputError("an empty path; name a directory", key="DIR")
+    path = Path(directory)
+    found = read_status(path)
     if json:
         show.json_document(found)
         return
+    for number, runtime in enumerate(found["runtimes"]):
+        wrong = trouble(runtime, ENTRY, f"runtimes[{number}]")
+        if wrong is not None:
+            raise InputError(f"is not a status of ours: {wrong}", path=path / STATUS_NAME)
     for runtime in found["runtimes"]:
         _print(runtime, found["limit_is"])
 
@@ -87,9 +97,10 @@ def _print_room(tier: Mapping[str, Any], limit_is: str) -> None:
     if files is None:
         print(f"{tier['name']}: {used} of {limit} in use")
     else:
-        everybody = format_bytes(files["directory_bytes"])
+        whole = files["directory_bytes"]
+        everybody = "is gone, or moved" if whole is None else f"has {format_bytes(whole)}"
         print(
-            f"{tier['name']}: {used} on disk of {limit} ({limit_is}; the whole directory has"
+            f"{tier['name']}: {used} on disk of {limit} ({limit_is}; the whole directory"
             f" {everybody}), io path {files['io_path']}, {files['found_blocks']:,} blocks found at"
             " the start"
         )

@@ -31,11 +31,12 @@ from transformers.cache_utils import DynamicCache
 from transformers.generation.utils import ALL_CACHE_NAMES
 
 from tiermem.errors import InputError
-from tiermem.offload import fingerprint
+from tiermem.offload import checks, fingerprint
 from tiermem.offload.benefit import Benefit
 from tiermem.offload.keys import KvLayout, prefix_keys
 from tiermem.offload.memory import TieredMemory
 from tiermem.offload.prefixes import BlockCounts, Prefixes
+from tiermem.offload.stamp import stamp_of
 
 Tensor: TypeAlias = Any
 
@@ -61,14 +62,15 @@ class TieredCache(DynamicCache):
         self, model: Any, memory: TieredMemory, *, block_tokens: int = BLOCK_TOKENS, name: str = ""
     ) -> None:
         super().__init__()
-        if block_tokens < 1:
-            raise InputError(f"a block of {block_tokens} tokens", key="block_tokens")
+        if not isinstance(memory, TieredMemory):
+            raise InputError(f"{memory!r} is not a TieredMemory", key="memory")
+        checks.text(name, "name")
         codec = "exact" if memory.codec is None else memory.codec.name
         self.layout: KvLayout = fingerprint.describe(model, block_tokens, codec=codec, name=name)
         self.benefit = Benefit()
         self.loaded_tokens = 0  # of this prompt, found in the memory
         self._model = model
-        self._stamp = fingerprint.stamp(model)
+        self._stamp = stamp_of(model)
         self._prefixes = Prefixes(memory, self.layout)
         self._prompt: list[int] = []
         self._tokens: list[int] = []  # those that the layers hold KV of
@@ -109,8 +111,7 @@ class TieredCache(DynamicCache):
         stored of it, all but its last token at most. What was begun before is committed."""
         self.commit()
         prompt = _one_sequence(ids)
-        if fingerprint.stamp(self._model) != self._stamp:
-            raise InputError("the model's weights have changed: make a new TieredCache for it")
+        self._same_weights()
         started = time.perf_counter()
         usable = prompt[: len(prompt) - 1]  # something has to be computed to sample from
         keys = prefix_keys(self.layout.seed, usable, self.layout.block_tokens)
@@ -129,6 +130,11 @@ class TieredCache(DynamicCache):
         if self._watch is None:
             return
         self.benefit.computed()
+        try:
+            self._same_weights()  # else this KV is another model's
+        except InputError:
+            self.reset()
+            raise
         keys = prefix_keys(self.layout.seed, self._tokens, self.layout.block_tokens)
         started = time.perf_counter()
         with torch.no_grad():
@@ -202,6 +208,10 @@ class TieredCache(DynamicCache):
         self._tokens += self._given
         self._given = None
 
+    def _same_weights(self) -> None:
+        if stamp_of(self._model) != self._stamp:
+            raise InputError("the model's weights have changed: make a new TieredCache for it")
+
     def _block(self, number: int) -> Tensor:
         """KV of one full block of the sequence, in the shape of the layout."""
         start = number * self.layout.block_tokens
@@ -216,6 +226,11 @@ def _one_sequence(ids: Any) -> list[int]:
     if isinstance(ids, torch.Tensor):
         if ids.dim() == 2 and len(ids) > 1:
             raise InputError(f"a batch of {len(ids)}; a TieredCache serves one sequence at a time")
+        if ids.device.type == "meta" or ids.layout is not torch.strided:
+            raise InputError(
+                f"the token ids of one prompt are expected, not a {ids.layout} tensor "
+                f"on {ids.device}"
+            )
         ids = ids.reshape(-1).tolist()
     try:
         tokens = [index(token) for token in ids]

@@ -1,7 +1,8 @@
 """TieredEmbedding: a table of rows that need not fit memory, with gradients.
 
-Used as `nn.Embedding` and trained by torch's own optimizers. SGD is bit by bit what it is for the
-plain module; Adagrad and SparseAdam keep their state in the same tiers, in pages of its own.
+Used as `nn.Embedding` and trained by torch's own optimizers. SGD is bit by bit what it is for
+`nn.Embedding(sparse=False)`; Adagrad and SparseAdam keep their state in the same tiers, in pages of
+its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from tiermem.errors import InputError
+from tiermem.offload.layout import layout_of
 from tiermem.offload.memory import TieredMemory
 from tiermem.offload.paged import PagedWeight
 from tiermem.offload.pages import Pages
@@ -44,7 +46,7 @@ class TieredEmbedding(nn.Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        dtype = dtype or torch.get_default_dtype()
+        dtype = torch.get_default_dtype() if dtype is None else dtype
 
         def normal(start: int, stop: int) -> Tensor:
             rows = torch.randn(stop - start, embedding_dim, dtype=dtype)
@@ -52,9 +54,9 @@ class TieredEmbedding(nn.Module):
                 rows[self.padding_idx - start] = 0
             return rows
 
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = _row(padding_idx, num_embeddings)
         self.pages = Pages(memory, num_embeddings, embedding_dim, dtype, page_rows)
+        self.num_embeddings, self.embedding_dim = self.pages.rows, self.pages.width
+        self.padding_idx = _row(padding_idx, self.num_embeddings)
         self._fill(normal, memory)
 
     @classmethod
@@ -68,6 +70,7 @@ class TieredEmbedding(nn.Module):
         padding_idx: int | None = None,
     ) -> TieredEmbedding:
         """The rows of a tensor of two dimensions, as `nn.Embedding.from_pretrained`."""
+        layout_of(embeddings)  # what is no plain tensor is refused by name
         if embeddings.dim() != 2:
             raise InputError(f"a table has two dimensions, not {embeddings.dim()}")
         made = cls.__new__(cls)
@@ -86,6 +89,8 @@ class TieredEmbedding(nn.Module):
     ) -> TieredEmbedding:
         """The rows of an `nn.Embedding`, which may be let go of afterwards. What it does beyond
         looking up and a padding row is refused."""
+        if not isinstance(module, nn.Embedding):
+            raise InputError(f"a {type(module).__name__} is not an nn.Embedding", key="module")
         if module.max_norm is not None or module.scale_grad_by_freq:
             raise InputError("max_norm and scale_grad_by_freq are not offered by TieredEmbedding")
         return cls.from_pretrained(
@@ -98,6 +103,13 @@ class TieredEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """The rows of `ids`, of any shape, on their device: shape (*ids.shape, embedding_dim)."""
+        if not isinstance(ids, torch.Tensor):
+            raise InputError(f"row ids are a tensor, not a {type(ids).__name__}", key="ids")
+        if ids.device.type == "meta" or ids.layout is not torch.strided or ids.is_nested:
+            raise InputError(
+                f"row ids of the layout {ids.layout} on {ids.device} have no values in order",
+                key="ids",
+            )
         if ids.dtype not in (torch.int64, torch.int32):
             raise InputError(f"row ids are of dtype int64 or int32, not {ids.dtype}")
         look: Any = _Look.apply
@@ -182,6 +194,8 @@ def _row(index: int | None, rows: int) -> int | None:
     """A row counted from the start; from the end where negative, as in `nn.Embedding`."""
     if index is None:
         return None
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise InputError(f"{index!r} is not the number of a row", key="padding_idx")
     if not -rows <= index < rows:
         raise InputError(f"row {index} is not in a table of {rows} rows", key="padding_idx")
     return index % rows

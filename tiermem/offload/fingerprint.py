@@ -17,6 +17,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 from tiermem.errors import InputError
+from tiermem.offload import checks
 from tiermem.offload.keys import KvLayout
 from tiermem.offload.layout import integers
 
@@ -36,6 +37,7 @@ def describe(model: Model, block_tokens: int, *, codec: str = "exact", name: str
     `name` stands for the weights where they cannot be read (offloaded to meta tensors, adapters
     that are switched): the caller answers for it being different for different weights.
     """
+    block_tokens = checks.whole(block_tokens, "block_tokens", unit=" of tokens")
     refuse_unfit(model)
     keys = _probe(model)
     layers, kv_heads, head_dim = len(keys), keys[0].shape[1], keys[0].shape[-1]
@@ -52,14 +54,12 @@ def describe(model: Model, block_tokens: int, *, codec: str = "exact", name: str
     )
 
 
-def stamp(model: Model) -> int:
-    """A number that moves when a weight is changed in place, as an optimiser does."""
-    return sum(parameter._version for parameter in model.parameters())
-
-
 def refuse_unfit(model: Model) -> None:
     """InputError for a model whose KV of a prefix is not a function of the prefix alone."""
     what = type(model).__name__
+    wanted = ("config", "generate", "get_input_embeddings", "register_forward_pre_hook")
+    if isinstance(model, type) or not all(hasattr(model, name) for name in wanted):
+        raise InputError(f"{what} is not a model of transformers that generates", key="model")
     if getattr(model.config, "is_encoder_decoder", False):
         raise InputError(f"{what} is an encoder and a decoder; TieredCache serves decoders only")
     if model.training:

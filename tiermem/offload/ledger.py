@@ -45,10 +45,15 @@ class Ledger:
                 "is used there as a whole; give that tier more, or split it"
             )
 
-    def check_all(self, sizes: Iterable[int]) -> None:
-        """`DoesNotFit` when blocks of these bytes cannot all be held beside those that are."""
+    def check_all(self, sizes: Iterable[int], *, each: int = 1) -> None:
+        """`DoesNotFit` when blocks of these bytes, `each` so often, cannot all be held beside those
+        that are."""
         with self._mutex:
-            self._require(sum(charged_bytes(nbytes) for nbytes in sizes))
+            self._require(each * sum(charged_bytes(nbytes) for nbytes in sizes))
+
+    def holds(self, block: int) -> bool:
+        """Whether this block was promised a place, and not dropped since."""
+        return block in self._charges
 
     def hold(self, sizes: Mapping[int, int]) -> None:
         """Promise these blocks their bytes; `DoesNotFit` where that cannot be kept."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import torch
 
+from tiermem.errors import RuntimeFault
 from tiermem.offload import views
 from tiermem.offload.codec import Codec
 from tiermem.offload.layout import Layout
@@ -33,7 +35,8 @@ class Loan:
     def release(self) -> None:
         """The tensors are not to be looked at any more."""
         self.tensors = []
-        self._grant.release()
+        with suppress(RuntimeFault):  # closed meanwhile: there is nothing to give back any more
+            self._grant.release()
 
 
 def require(handles: Sequence[TieredTensor], grant: Grant) -> None:

@@ -10,20 +10,20 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
 from typing import Any, TypeAlias, Unpack
 
 from tiermem.core.policy import Policy
 from tiermem.errors import Denied, DoesNotFit, InputError, RuntimeFault, TimedOut
-from tiermem.offload import views
+from tiermem.offload import checks, views
 from tiermem.offload.codec import Codec
 from tiermem.offload.labels import KEY_BYTES, LABEL_BYTES, Label
 from tiermem.offload.layout import layout_of
 from tiermem.offload.ledger import Ledger, whole_classes
 from tiermem.offload.loan import Loan, loaded
 from tiermem.offload.named import Named
-from tiermem.offload.tensor import NotDurable, TieredTensor
+from tiermem.offload.tensor import NotDurable, TensorLost, TieredTensor
 from tiermem.offload.tiers import More, Size, exact, rooms_of, stores_of
 from tiermem.runtime.runtime import Runtime
 
@@ -53,18 +53,20 @@ class TieredMemory:
         identity: str = "",
         **more: Unpack[More],
     ) -> None:
-        self.codec = None if codec is None else Codec(codec)
+        checks.policy(policy, "policy")
+        wait_s = checks.seconds(more.get("timeout_s", 30.0), "timeout_s")
+        taps = checks.taps(more.get("taps", ()), "taps")
+        self.codec = None if codec is None else Codec(checks.text(codec, "codec"))
         self.identity = identity
         stores = stores_of(host, disk, disk_bytes, identity, more)
-        rooms = rooms_of(stores)
-        self.ledger = Ledger(rooms)
-        self.policy = exact(policy, rooms)
-        self.runtime = Runtime(
-            stores,
-            self.policy,
-            timeout_s=more.get("timeout_s", 30.0),
-            taps=more.get("taps", ()),
-        )
+        with ExitStack() as undo:
+            for store in stores.values():
+                undo.callback(store.close)
+            rooms = rooms_of(stores)
+            self.ledger = Ledger(rooms)
+            self.policy = exact(policy, rooms)
+            self.runtime = Runtime(stores, self.policy, timeout_s=wait_s, taps=taps)
+            undo.pop_all()  # they are the runtime's to close now
         self._named = Named(self.runtime, identity)
         self._closed = False
         self._mutex = threading.Lock()
@@ -79,6 +81,8 @@ class TieredMemory:
         had the name before is replaced. Raises `DoesNotFit` for a tensor larger than the fastest
         tier, or than what is left of the largest one.
         """
+        if name is not None:
+            checks.text(name, "name", empty=False)
         layout, data, codec = layout_of(tensor), tensor, None
         if self.codec is not None and self.codec.takes(tensor):
             data, codec = self.codec.encode(tensor), self.codec.name
@@ -104,6 +108,7 @@ class TieredMemory:
         Raises `InputError` for one that was stored in a way that this memory does not read: with
         another codec than its own, or by another version.
         """
+        checks.text(name, "name", empty=False)
         self.collect()
         found = self._named.read(name)
         if found is None:
@@ -132,15 +137,21 @@ class TieredMemory:
 
     def get(self, handle: TieredTensor, device: Any = None) -> Tensor:
         """A copy, on `device` or where the tensor came from."""
+        blocks = self.blocks_of((handle,))
         where = handle.device if device is None else device
-        with self.runtime.acquire(self.blocks_of((handle,))) as grant:
+        with self.runtime.acquire(blocks) as grant:
             return loaded(handle, grant, where)
 
     def free(self, handle: TieredTensor) -> None:
-        """Delete the tensor in every tier; freeing it again changes nothing."""
+        """Delete the tensor in every tier. Nothing changes when it was freed or replaced before, or
+        the memory is closed."""
+        self._own(handle)
         if handle.freed:
             return
         handle.freed = True
+        # One that was replaced must not take the label along, which is of what came after it.
+        if self._closed or not self.ledger.holds(handle.block):
+            return
         blocks = [handle.block]
         if handle.name is not None and handle.label is not None:
             blocks += [handle.label, *self._named.drop(handle.name, handle.label)]
@@ -202,11 +213,18 @@ class TieredMemory:
         return Loan(handles, self.runtime.acquire(self.blocks_of(handles)))
 
     def blocks_of(self, handles: Sequence[TieredTensor]) -> tuple[int, ...]:
-        """The blocks to acquire for these tensors, each once; a freed one is refused."""
+        """The blocks to acquire for these tensors, each once. `InputError` for one that was freed
+        or is another memory's, `TensorLost` for one that was deleted by another way."""
+        self.collect()
         for handle in handles:
+            self._own(handle)
             if handle.freed:
                 raise InputError(f"{handle!r} cannot be read any more")
-        self.collect()
+            if not self.ledger.holds(handle.block):
+                raise TensorLost(
+                    f"{handle!r} is in no tier any more: it was replaced or freed under its name, "
+                    "or everything was cleared; find() what the name means now, or put it again"
+                )
         return tuple(dict.fromkeys(handle.block for handle in handles))
 
     def hold(self, key: bytes, nbytes: int, *, keep: bool = False) -> int:
@@ -249,6 +267,13 @@ class TieredMemory:
             self.forget(orphans)
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _own(self, handle: Any) -> None:
+        """`InputError` for anything but a handle of this memory."""
+        if not isinstance(handle, TieredTensor):
+            raise InputError(f"{handle!r} is not a TieredTensor: put() and find() give them")
+        if not handle.belongs_to(self):
+            raise InputError(f"{handle!r} is of another TieredMemory: ask that one for it")
 
     def _name(self, handle: TieredTensor, name: str, key: bytes) -> None:
         """Let `name` mean this tensor; what it meant goes when this one is durable."""

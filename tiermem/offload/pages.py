@@ -15,7 +15,7 @@ import torch
 
 from tiermem import registry
 from tiermem.errors import InputError
-from tiermem.offload import views
+from tiermem.offload import checks, views
 from tiermem.offload.labels import KEY_BYTES
 from tiermem.offload.layout import Layout
 from tiermem.offload.memory import TieredMemory
@@ -39,24 +39,29 @@ class Pages:
     def __init__(
         self, memory: TieredMemory, rows: int, width: int, dtype: Any, page_rows: int | None = None
     ) -> None:
-        if rows < 1 or width < 1:
-            raise InputError(f"a table of {rows} rows of {width} values holds nothing")
+        if not isinstance(memory, TieredMemory):
+            raise InputError(f"{memory!r} is not a TieredMemory", key="memory")
+        rows = checks.whole(rows, "num_embeddings", unit=" of rows")
+        width = checks.whole(width, "embedding_dim", unit=" of values")
+        if not isinstance(dtype, torch.dtype) or not _trainable(dtype):
+            raise InputError(f"{dtype!r} is not a floating dtype that rows can have", key="dtype")
         if page_rows is None:
             page_rows = max(1, GRANULE_BYTES // (width * dtype.itemsize))
-        if page_rows < 1:
-            raise InputError(f"{page_rows} is not a number of rows", key="page_rows")
+        page_rows = checks.whole(page_rows, "page_rows", unit=" of rows")
         self.rows, self.width, self.page_rows = rows, width, min(page_rows, rows)
         self.layout = Layout(dtype, (self.page_rows, width))
         self.lookups = self.hits = 0
         self._memory = memory
         self._fastest = memory.ledger.fastest[0]
         self._blocks: list[int] = []
-        self._used = np.zeros(-(-rows // self.page_rows), dtype=np.int64)  # when, by page
+        count = -(-rows // self.page_rows)
+        memory.ledger.check(self.layout.nbytes)
+        memory.ledger.check_all([self.layout.nbytes], each=count)
+        self._used = np.zeros(count, dtype=np.int64)  # when, by page
         policy = memory.policy
         name = registry.parse_spec(policy).target if isinstance(policy, str) else ""
         self._merges = name in _IDEMPOTENT
         self._step = max(1, self.resident_pages // 2)  # pages at a time; the rest is for others
-        memory.ledger.check_all([self.layout.nbytes] * len(self._used))
 
     @property
     def dtype(self) -> Any:
@@ -205,6 +210,11 @@ class Pages:
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < self.rows:
             wrong = int(rows.min()) if int(rows.min()) < 0 else int(rows.max())
             raise InputError(f"row {wrong} is not in a table of {self.rows} rows")
+
+
+def _trainable(dtype: Any) -> bool:
+    """float8 and smaller have no arithmetic."""
+    return bool(dtype.is_complex or (dtype.is_floating_point and dtype.itemsize > 1))
 
 
 def _runs(pages: Any, *, merge: bool) -> Iterator[tuple[int, int, int]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
-from tiermem.errors import TiermemError
+from tiermem.errors import InputError, TiermemError
 from tiermem.offload.layout import Layout
 from tiermem.offload.ledger import Ledger
 
@@ -68,6 +68,10 @@ class TieredTensor:
         """As that of a tensor."""
         return self.layout.dtype
 
+    def belongs_to(self, memory: Any) -> bool:
+        """Whether this is a tensor of `memory`: blocks are numbers, and another has the same."""
+        return self._owner is memory
+
     def load(self, device: Any = None) -> Tensor:
         """A copy, contiguous, on `device` or where the tensor came from."""
         return self._owner.get(self, device)
@@ -79,6 +83,12 @@ class TieredTensor:
     def free(self) -> None:
         """Delete it. It cannot be read afterwards; freeing again changes nothing."""
         self._owner.free(self)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise InputError(
+            f"{self!r} owns its bytes and can be neither copied nor pickled: share the handle, or "
+            "put what load() gives once more"
+        )
 
     def __del__(self) -> None:
         if not self.freed and self.name is None:

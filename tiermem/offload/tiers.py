@@ -10,6 +10,7 @@ from tiermem.core.chosen import make_policy
 from tiermem.core.driver import Tap
 from tiermem.core.policy import Parts, Policy
 from tiermem.errors import InputError, UnknownName
+from tiermem.offload import checks
 from tiermem.runtime.device import DeviceArena
 from tiermem.runtime.file.store import FileStore
 from tiermem.runtime.host import HostArena
@@ -53,9 +54,11 @@ def stores_of(
     for key in more:
         if key not in More.__annotations__:
             raise UnknownName("setting of TieredMemory", key, More.__annotations__)
+    checks.text(identity, "identity")
     device, device_bytes = _pair("device", more.get("device"), more.get("device_bytes"))
     node, node_bytes = _pair("cxl", more.get("cxl"), more.get("cxl_bytes"))
-    folder, folder_bytes = _pair("disk", disk, disk_bytes)
+    place = None if disk is None else checks.folder(disk, "disk")
+    folder, folder_bytes = _pair("disk", place, disk_bytes)
     if host is None and device is None:
         raise InputError("a memory needs a tier that tensors can be used in: give host= a size")
     stores: dict[str, Store] = {}

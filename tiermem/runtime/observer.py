@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tiermem.core.messages import Action, Event, Move
+from tiermem.errors import RuntimeFault
 from tiermem.runtime.counters import Counters
 from tiermem.runtime.prometheus import Endpoint, serve_metrics
 from tiermem.runtime.status import Status, status_of
@@ -30,6 +31,7 @@ class Observer:
         self._tally = Tally(tuple(stores))
         self._writers: list[StatusWriter] = []
         self._endpoints: list[Endpoint] = []
+        self._closed = False
 
     def __call__(self, now: int, event: Event, actions: Sequence[Action]) -> None:
         """Count one event with its answer."""
@@ -65,13 +67,16 @@ class Observer:
                 self._writers.append(StatusWriter(directory, self._document))
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> Endpoint:
-        """Serve the counters to Prometheus until `close`."""
+        """Serve the counters to Prometheus until `close`; RuntimeFault after it."""
+        if self._closed:
+            raise RuntimeFault("the runtime is closed and serves no counters; make a new one")
         endpoint = serve_metrics(self.status, port, host)
         self._endpoints.append(endpoint)
         return endpoint
 
     def close(self) -> None:
         """Write the last status and end every server. The stores are still open then."""
+        self._closed = True
         for endpoint in self._endpoints:
             endpoint.close()
         for writer in self._writers:

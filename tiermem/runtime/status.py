@@ -19,6 +19,9 @@ NAMED_AT_MOST = 20
 """Files that are named among those that were ignored; all are counted."""
 
 
+_GONE = {"directory_bytes_reason": "the directory cannot be read: it was removed or moved"}
+
+
 @dataclass(frozen=True, slots=True)
 class Files:
     """What a file tier has on disk."""
@@ -27,8 +30,8 @@ class Files:
     io_path: str
     disk_bytes: int
     """Of this process: segments, marks and temporary files."""
-    directory_bytes: int
-    """Of everybody's files there."""
+    directory_bytes: int | None
+    """Of everybody's files there; None if the directory cannot be read any more."""
     found_blocks: int
     cold: str | None
     """Why nothing was found at the start; None if something was."""
@@ -42,6 +45,7 @@ class Files:
             "io_path": self.io_path,
             "disk_bytes": self.disk_bytes,
             "directory_bytes": self.directory_bytes,
+            **(_GONE if self.directory_bytes is None else {}),
             "limit_is": LIMIT_IS,
             "found_blocks": self.found_blocks,
             "cold": self.cold,

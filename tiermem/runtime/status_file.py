@@ -11,19 +11,22 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tiermem.errors import InputError
 from tiermem.runtime.file.folder import STATUS_NAME
 from tiermem.runtime.status import LIMIT_IS
+from tiermem.runtime.status_shape import HEAD, TEXT, Each, trouble
 
 SCHEMA = 1
 EVERY_S = 5.0
+TEXT_MOST = 16 << 20
 RECENT_S = 60.0
 """An entry this young is kept, even if its process cannot be seen from here (a container)."""
 
@@ -108,17 +111,22 @@ def read_status(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise InputError("is no directory; name the one that was given as `disk`", path=directory)
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
+        whole = _parsed(path)
     except FileNotFoundError:
         raise InputError(
             f"no {STATUS_NAME} here: no runtime with a file tier has used this directory yet",
             path=directory,
         ) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
     except ValueError as error:
         raise InputError(f"is not a status of ours: {error}", path=path) from error
     if not isinstance(whole, dict) or whole.get("schema") != SCHEMA:
         found = whole.get("schema") if isinstance(whole, dict) else None
-        raise InputError(f"has schema {found!r}; this tiermem reads {SCHEMA}", path=path)
+        raise InputError(f"has schema {found!r:.80}; this tiermem reads {SCHEMA}", path=path)
+    wrong = trouble(whole, {"runtimes": Each(list, HEAD), "limit_is": TEXT}, "it")
+    if wrong is not None:
+        raise InputError(f"is not a status of ours: {wrong}", path=path)
     for entry in whole["runtimes"]:
         entry["age_s"] = max(0.0, time.time() - entry["written_unix_s"])
         entry["running"] = not entry["closed"] and _runs(entry)
@@ -136,11 +144,31 @@ def _alone(directory: Path) -> Iterator[None]:
         os.close(fd)
 
 
+def _parsed(path: Path) -> Any:
+    """The JSON of a plain file; a pipe is not waited for. Raises OSError or ValueError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, encoding="utf-8") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("not a regular file")
+        text = file.read(TEXT_MOST + 1)
+    if len(text) > TEXT_MOST:
+        raise ValueError(f"longer than {TEXT_MOST:,} characters")
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
 def _entries(path: Path) -> list[dict[str, Any]]:
     """What is there, if it can be read; a status is no reason to fail."""
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
-        return list(whole["runtimes"]) if whole["schema"] == SCHEMA else []
+        whole = _parsed(path)
+        entries = whole["runtimes"] if whole["schema"] == SCHEMA else []
+        return [each for each in entries if trouble(each, {"id": TEXT, **HEAD}, "it") is None]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 

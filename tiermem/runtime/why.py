@@ -34,8 +34,21 @@ REFUSED = {
 """What is said of blocks that a tier did not get, by why."""
 
 
+FULL = "the file system, or the tier's capacity, was full"
+"""What is said of faults of the kind `space`."""
+
+
 def why(counters: Counters) -> str:
     """The hit rate of all tiers together, and its reason."""
+    full = [
+        f" {name}: {tier.faults['space']:,} blocks could not be written: {FULL}."
+        for name, tier in counters.tiers.items()
+        if tier.faults.get("space")
+    ]
+    return _why(counters) + "".join(full)
+
+
+def _why(counters: Counters) -> str:
     first = next(iter(counters.tiers.values()))
     asked, hit = counters.asked.blocks, counters.hit.blocks
     if not asked:
@@ -79,7 +92,10 @@ def why_tier(name: str, tier: TierCounters, *, fastest: bool) -> str | None:
             f"{name}: {tier.offered.blocks:,} blocks were offered, none admitted: {refusals(tier)}."
         )
     if not stored:
-        faults = ", ".join(f"{kind} {n:,}" for kind, n in sorted(tier.faults.items()))
+        faults = ", ".join(
+            f"{kind} {n:,}{f': {FULL}' if kind == 'space' else ''}"
+            for kind, n in sorted(tier.faults.items())
+        )
         reason = f"{tier.failed.blocks:,} failed{f' ({faults})' if faults else ''}"
         if not tier.failed.blocks:
             reason = "they are not written yet" if tier.admitted.blocks else "none was admitted"

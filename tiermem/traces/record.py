@@ -2,14 +2,14 @@
 
 `tiermem.offload.recorder` writes the log: one JSON object per line and request, with the columns
 of `COLUMNS`, and a line `{"run": {...}}` each time a process began to write. Arrivals come out in
-whole milliseconds after the first. Block ids are those of the full blocks of each prompt; the tail
-has none, as in the cache that was recorded. Equal logs give equal traces.
+whole milliseconds after the first. A turn of a session is there once; a second one is refused.
+Block ids are those of the full blocks of each prompt; the tail has none, as in the cache that was
+recorded. Equal logs give equal traces.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +40,7 @@ _WORDS = {str: "text", int: "whole number", float: "number", list: "list"}
 _SAME = ("model", "block_tokens")
 _SECONDS = ("queued_s", "ttft_s", "total_s")
 _LATEST_S = 4_102_444_800.0  # the year 2100
+_NUMBER_MOST = 1e300  # beyond it, and for NaN, arithmetic ends
 
 
 def read(log: str | Path) -> Trace:
@@ -75,12 +76,15 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     rows: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
+    turns: dict[tuple[str, int], int] = {}
     texts = data.split(b"\n")
     for number, text in enumerate(texts, 1):
         if not text.strip():
             continue
         try:
             row = json.loads(text)
+        except RecursionError:
+            raise InputError("nested too deeply", path=path, line=number) from None
         except ValueError as error:
             if number == len(texts):  # nothing after it, not even the end of the line
                 return _some(rows, path), runs, True
@@ -88,10 +92,22 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool
         if not isinstance(row, dict):
             raise InputError(f"{shown(text)} is not a JSON object", path=path, line=number)
         if "run" in row:
+            if not isinstance(row["run"], dict):
+                said = f"{shown(row['run'])} is not a JSON object"
+                raise InputError(said, path=path, line=number, key="run")
             runs.append(row["run"])
         else:
             rows.append(_checked(row, rows[0] if rows else row, path, number))
+            _once(row, turns, path, number)
     return _some(rows, path), runs, False
+
+
+def _once(row: dict[str, Any], turns: dict[tuple[str, int], int], path: Path, line: int) -> None:
+    """Each turn of a session is there once: one that is there twice is a log that was copied."""
+    before = turns.setdefault((row["session"], row["turn"]), line)
+    if before != line:
+        said = f"turn {row['turn']} of session {shown(row['session'])} is in line {before} already"
+        raise InputError(said, path=path, line=line, key="turn")
 
 
 def _some(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
@@ -109,7 +125,7 @@ def _checked(row: dict[str, Any], first: dict[str, Any], path: Path, line: int) 
             fail("is missing", key)
         value = row[key]
         right = type(value) in (int, float) if kind is float else type(value) is kind
-        if not right or (kind is float and not math.isfinite(value)):
+        if not right or (kind is float and not abs(value) < _NUMBER_MOST):
             fail(f"{shown(value)} is not a {_WORDS[kind]}", key)
     for key, least in (("turn", 1), ("prompt_tokens", 1), ("block_tokens", 1)):
         if not least <= row[key] <= TOKENS_MAX:
@@ -121,6 +137,8 @@ def _checked(row: dict[str, Any], first: dict[str, Any], path: Path, line: int) 
     if not 0 <= row["loaded_tokens"] < row["prompt_tokens"]:
         fail(f"{row['loaded_tokens']} of {row['prompt_tokens']} tokens", "loaded_tokens")
     for before, key in zip((0.0, *(row[key] for key in _SECONDS)), _SECONDS, strict=False):
+        if row[key] > _LATEST_S:
+            fail(f"{shown(row[key])} s is longer than any request takes", key)
         if row[key] < before:
             fail(f"{row[key]} s, before {before} s", key)
     for key in _SAME:

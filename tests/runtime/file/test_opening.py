@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tiermem.errors import DoesNotFit, InputError
+from tiermem.runtime.file import opening
 from tiermem.runtime.file.folder import Folder
 from tiermem.runtime.file.store import FileStore
 from tiermem.runtime.io.seam import FileIO
@@ -146,3 +147,15 @@ def test_marks_that_cannot_be_read_leave_the_file_aside(
     assert report.blocks == 0
     assert [each.reason for each in report.ignored] == ["[Errno 5] Input/output error"]
     assert 0 < report.used_bytes <= report.capacity_bytes
+
+
+def test_a_capacity_that_is_not_free_is_refused_before_any_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proof takes seconds, and room."""
+    monkeypatch.setattr(opening, "choose", lambda _: pytest.fail("a proof was made"))
+    with pytest.raises(DoesNotFit, match="bytes that its file system has free"):
+        FileStore(tmp_path, 1 << 60)
+    (tmp_path / "link").symlink_to(tmp_path / "gone" / "further")
+    with pytest.raises(InputError, match="which is not there"):
+        FileStore(tmp_path / "link", 1 << 20)

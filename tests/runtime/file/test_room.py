@@ -11,9 +11,10 @@ import pytest
 from tiermem.runtime.file.builder import Builder
 from tiermem.runtime.file.folder import Folder, file_bytes
 from tiermem.runtime.file.plan import plan
-from tiermem.runtime.file.room import Room, Stale, fixed_bytes
+from tiermem.runtime.file.room import Room, fixed_bytes
 from tiermem.runtime.file.segment import Segment
 from tiermem.runtime.file.slot import slot_bytes
+from tiermem.runtime.file.steps import Stale
 from tiermem.runtime.stores import Fault, FaultKind
 
 KIB, MIB = 1 << 10, 1 << 20

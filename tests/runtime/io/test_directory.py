@@ -53,7 +53,11 @@ def test_bad_directories_are_one_line(tmp_path: Path) -> None:
     """Absent, a file, a broken link, too small: each says so and names the path."""
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    for name, word in (("none", "no such"), ("file", "not a directory"), ("link", "not a dir")):
+    for name, word in (
+        ("none", "no such"),
+        ("file", "not a directory"),
+        ("link", "not there"),
+    ):
         with pytest.raises(InputError, match=word) as found:
             inspect(tmp_path / name)
         assert str(tmp_path / name) in str(found.value)
@@ -75,3 +79,13 @@ def test_a_read_only_mount_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(directory, "mount_of", lambda _: mount)
     with pytest.raises(InputError, match=r"read-only \(squashfs on /dev/loop0\)"):
         inspect(tmp_path)
+
+
+def test_links_that_lead_nowhere_are_called_so(tmp_path: Path) -> None:
+    """A loop, and one whose end is gone; nothing is said of others."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "here").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="leads back to itself"):
+        inspect(tmp_path / "loop")
+    assert directory.link_trouble(tmp_path / "here") is None
+    assert directory.link_trouble(tmp_path) is None

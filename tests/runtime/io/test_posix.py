@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,5 +93,22 @@ def test_errors_have_their_kind(
     assert answer.kind is kind
     assert os.strerror(number) in answer.detail
     assert str(tmp_path / "a") in answer.detail
+    file.close()
+    io.close()
+
+
+def test_a_write_that_was_cut_short_says_why(tmp_path: Path, random_bytes: RandomBytes) -> None:
+    """The kernel writes what it may, and gives its reason only for the rest."""
+    io = PosixIO(direct=False)
+    file = io.open(tmp_path / "file", create=True)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    try:
+        (fault,) = io.transfer([Piece(file, 4096, (random_bytes(16384),), True)], 30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert fault is not None
+    assert fault.kind is FaultKind.SPACE
+    assert "RLIMIT_FSIZE (ulimit -f) is 8,192 bytes" in fault.detail
     file.close()
     io.close()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from pathlib import Path
 
 import pytest
 
-from tiermem.runtime.io.seam import HUGE_PAGE_BYTES, OpenFile, aligned, open_file
+from tiermem.runtime.io.seam import HUGE_PAGE_BYTES, OpenFile, aligned, fault_of, open_file
+from tiermem.runtime.stores import FaultKind
 
 
 def opened(path: Path) -> OpenFile:
@@ -76,3 +78,11 @@ def test_large_memory_can_have_huge_pages() -> None:
     else:
         pytest.fail("the memory is nowhere in the map of this process")
     assert aligned(mmap.PAGESIZE).size == mmap.PAGESIZE
+
+
+def test_a_full_file_system_is_called_full(tmp_path: Path) -> None:
+    """With what it has free, where that can be asked."""
+    error = OSError(errno.ENOSPC, "No space left on device")
+    assert "the file system is full (" in fault_of(error, tmp_path / "file").detail
+    assert fault_of(error, tmp_path / "file").kind is FaultKind.SPACE
+    assert fault_of(error, "/none/at/all").detail.endswith("the file system is full")

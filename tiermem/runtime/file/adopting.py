@@ -14,8 +14,8 @@ from tiermem.runtime.file import head as heads
 from tiermem.runtime.file.builder import Meaning
 from tiermem.runtime.file.folder import Folder, file_bytes, hold, still_there
 from tiermem.runtime.file.head import HEAD_BYTES
-from tiermem.runtime.file.room import Stale
 from tiermem.runtime.file.segment import FILE_SLACK_BYTES, Segment
+from tiermem.runtime.file.steps import Stale
 from tiermem.runtime.io.seam import FileIO
 
 

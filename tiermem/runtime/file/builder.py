@@ -39,10 +39,15 @@ class Builder:
         self._boot = boot
         self._zeros = io.aligned(PIECE_BYTES)[:PIECE_BYTES]
 
+    @property
+    def directory(self) -> Path:
+        """Where the files are."""
+        return self._folder.path
+
     def create(self, size: int, slots: int) -> Segment:
         """An empty segment, held. Raises OSError, and then nothing is left of it."""
-        path = self._folder.new_path()
-        with self._folder.locked():
+        with self._folder.locked():  # which finds the directory again where it was moved
+            path = self._folder.new_path()
             file = self._io.open(path, create=True)
             held = hold(file.fd)
         try:

@@ -19,6 +19,9 @@ from itertools import count
 from pathlib import Path
 
 from tiermem.errors import InputError
+from tiermem.runtime.io.directory import link_trouble
+from tiermem.runtime.io.seam import OpenFile, fault_of
+from tiermem.runtime.stores import Fault, FaultKind
 
 SUFFIX = ".blocks"
 LOCK_NAME = "tiermem.lock"
@@ -36,18 +39,31 @@ class Folder:
         self._prefix = secrets.token_hex(4)
         self._numbers = count()
         self._threads = threading.Lock()
-        self._lock_fd = -1
+        self._lock_fd = self._fd = -1
         try:
             if not read_only:
                 path.mkdir(parents=True, exist_ok=True)
             if not path.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "not a directory")
             os.listdir(path)
+            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             if not read_only:
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-                self._lock_fd = os.open(path / LOCK_NAME, flags, 0o600)
+                self._lock_fd = self._open_lock()
         except OSError as error:
+            self.close()
             raise unusable(path, error, read_only) from error
+
+    def _follow(self) -> None:
+        """The directory may have been moved while it is in use: find where it is now."""
+        with contextlib.suppress(OSError):
+            if self._fd >= 0 and not still_there(self._fd, self.path):
+                here = Path(os.readlink(f"/proc/self/fd/{self._fd}"))
+                if still_there(self._fd, here):
+                    self.path = here
+
+    def _open_lock(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        return os.open(self.path / LOCK_NAME, flags, 0o600)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -56,6 +72,11 @@ class Folder:
             yield
             return
         with self._threads:
+            self._follow()
+            if not os.fstat(self._lock_fd).st_nlink:  # deleted: others would lock a new one
+                anew = self._open_lock()
+                os.close(self._lock_fd)
+                self._lock_fd = anew
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
             try:
                 yield
@@ -84,10 +105,17 @@ class Folder:
         fields = os.statvfs(self.path)
         return fields.f_bavail * fields.f_frsize
 
-    def disk_bytes(self) -> int:
-        """What all files of the directory take, whoever wrote them."""
+    def disk_bytes(self) -> int | None:
+        """What all files of the directory take, whoever wrote them; None if it cannot be read any
+        more."""
         total = 0
-        for path in self._entries():
+        with self._threads:
+            self._follow()
+        try:
+            entries = self._entries()
+        except OSError:
+            return None
+        for path in entries:
             with contextlib.suppress(FileNotFoundError):  # another process removed it meanwhile
                 total += file_bytes(path)
         return total
@@ -95,9 +123,9 @@ class Folder:
     def close(self) -> None:
         """Let the directory go; idempotent."""
         with self._threads:
-            if self._lock_fd >= 0:
-                os.close(self._lock_fd)
-            self._lock_fd = -1
+            for fd in {self._fd, self._lock_fd} - {-1}:
+                os.close(fd)
+            self._fd = self._lock_fd = -1
 
 
 def _is_segment(path: Path) -> bool:
@@ -128,10 +156,26 @@ def still_there(fd: int, path: Path) -> bool:
         return False
 
 
+def removed_fault(file: OpenFile) -> Fault | None:
+    """Whether an open file has no name any more, and so ends with this process. One whose directory
+    was moved has one."""
+    if not file.hold():
+        return None
+    try:
+        if os.fstat(file.fd).st_nlink:
+            return None
+    except OSError as error:
+        return fault_of(error, file.path)
+    finally:
+        file.let_go()
+    detail = "deleted while it was in use: its blocks are lost; leave the directory to the store"
+    return Fault(FaultKind.MISSING, f"{file.path}: {detail}")
+
+
 def unusable(path: Path, error: OSError, read_only: bool) -> InputError:
     """One line for whoever named this directory."""
     verb = "read" if read_only else "written to"
-    reason = (error.strerror or str(error)).lower()
+    reason = link_trouble(path) or (error.strerror or str(error)).lower()
     return InputError(
         f"the directory of a file store cannot be {verb}: {reason}; name one that you own, on a "
         "file system that is not mounted read-only",

@@ -9,7 +9,7 @@ but that of a few bytes to the page cache.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from tiermem.runtime.file.segment import Segment, Slot, State
 
@@ -92,6 +92,12 @@ class Index:
     def drop_slot(self, slot: Slot) -> int:
         """Forget this very block, unless its key was written again meanwhile."""
         return self.drop((slot.key,)) if self.slots.get(slot.key) is slot else 0
+
+    def drop_segments(self, segments: Container[Segment]) -> list[Slot]:
+        """Forget every block that lies in one of these."""
+        found = [slot for slot in self.slots.values() if slot.segment in segments]
+        self.drop([slot.key for slot in found])
+        return found
 
     def clear(self, floor: int) -> None:
         """Forget every block, and those that are being written with a sequence up to `floor`.

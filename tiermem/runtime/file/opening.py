@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tiermem.errors import DoesNotFit
 from tiermem.runtime.file.adopting import Found, Ignored, Source
 from tiermem.runtime.file.builder import Builder, Meaning, meaning_of
-from tiermem.runtime.file.folder import Folder
+from tiermem.runtime.file.folder import Folder, file_bytes
 from tiermem.runtime.file.index import Index
 from tiermem.runtime.file.marks import boot_name
 from tiermem.runtime.file.plan import Plan
@@ -31,6 +31,7 @@ class Wish(NamedTuple):
     identity: str
     read_only: bool
     deadline_s: float
+    capacity_bytes: int  # as it was given, the status file's part included
 
 
 class Opened(NamedTuple):
@@ -52,6 +53,11 @@ def open_directory(wish: Wish, io: FileIO | None, lock: threading.Lock, tally: T
     """Raises InputError if the directory cannot be used, DoesNotFit if the capacity is more than
     the file system has."""
     folder = Folder(wish.directory, read_only=wish.read_only)
+    try:  # before any proof: of the files that are there at most all are taken over
+        _check_capacity(wish, folder, sum(map(_bytes_of, folder.segments())))
+    except DoesNotFit:
+        folder.close()
+        raise
     own_io = io is None and folder.read_only
     io = io or _chosen(folder)
     boot = boot_name()
@@ -113,10 +119,17 @@ def _chosen(folder: Folder) -> FileIO:
     return PosixIO(direct=False) if folder.read_only else choose(folder.path).io
 
 
+def _bytes_of(path: Path) -> int:
+    try:
+        return file_bytes(path) + FILE_SLACK_BYTES
+    except OSError:  # another process removed it meanwhile
+        return 0
+
+
 def _check_capacity(wish: Wish, folder: Folder, used_bytes: int) -> None:
     if wish.read_only:
         return
-    capacity, free = wish.plan.capacity_bytes, folder.free_bytes()
+    capacity, free = wish.capacity_bytes, folder.free_bytes()
     where = f"{folder.path}: a capacity of {capacity:,} bytes (per process, per directory)"
     if not wish.plan.usable_bytes(1):
         raise DoesNotFit(f"{where} holds no block: give it at least 64 KiB")

@@ -41,7 +41,7 @@ class FileReport:
     capacity_bytes: int
     usable_bytes: int
     used_bytes: int  # booked by this process: files, marks, temporaries
-    directory_bytes: int  # on disk, of all processes and files
+    directory_bytes: int | None  # on disk, of all processes and files; None if it is gone
     segments: int
     neighbours: int  # segments of other processes, seen at open
     slots: int

@@ -14,51 +14,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import NamedTuple
 
 from tiermem.runtime.file.builder import Builder, forget, shorten
 from tiermem.runtime.file.head import start_of
 from tiermem.runtime.file.plan import Plan
 from tiermem.runtime.file.segment import FILE_SLACK_BYTES, Segment
+from tiermem.runtime.file.steps import Create, Extend, Recut, Shorten, Stale, Step
 from tiermem.runtime.io.seam import fault_of
 from tiermem.runtime.stores import Fault, FaultKind
-
-
-class Stale(NamedTuple):
-    """A file of a former process whose blocks are of no use here. Its bytes are booked."""
-
-    path: Path
-    nbytes: int
-
-
-class Extend(NamedTuple):
-    """Prepare so many more slots of a segment."""
-
-    segment: Segment
-    slots: int
-
-
-class Create(NamedTuple):
-    """Make a segment with so many slots prepared."""
-
-    slots: int
-
-
-class Recut(NamedTuple):
-    """Turn a wholly free segment into one of another class, or remove it if it is too small."""
-
-    segment: Segment
-
-
-class Shorten(NamedTuple):
-    """Cut slots, which are taken out of use already, off the end of a segment."""
-
-    segment: Segment
-    slots: int
-
-
-Step = Extend | Create | Recut | Shorten | Stale
 
 
 class Room:
@@ -73,6 +36,7 @@ class Room:
         self.stale: list[Stale] = []
         self.used_bytes = 0  # booked
         self.lost: list[Segment] = []  # could neither be used nor removed; booked
+        self._removed: list[Segment] = []  # deleted by others, and not closed yet
         self._builder = builder
         self._lock = lock
         self._newest = newest
@@ -103,7 +67,7 @@ class Room:
         self._opened(segment, False)
 
     def _opened(self, segment: Segment, had_room: bool) -> None:
-        if segment.has_room and not had_room:
+        if segment.has_room and not had_room and not segment.removed:
             self._open.setdefault(segment.head.slot_bytes, []).append(segment)
 
     def unmark(self) -> list[Fault]:
@@ -120,12 +84,36 @@ class Room:
     def close(self) -> None:
         """Let all files go."""
         with self._growing:
-            for segment in [*self.segments, *self.lost]:
+            for segment in [*self.segments, *self.lost, *self._removed]:
                 segment.close()
+
+    def abandon(self, segment: Segment) -> None:
+        """Its file was deleted by others: no slot of it is given out again."""
+        if segment in self.segments:
+            self._withdraw(segment)
+            segment.removed = True
+            self.used_bytes -= segment.file_bytes + FILE_SLACK_BYTES
+            self._removed.append(segment)
+
+    def let_go(self) -> None:
+        """Close deleted files that hold no slot any more, unless somebody is at work on files."""
+        if self._growing.acquire(blocking=False):
+            try:
+                self._close_removed()
+            finally:
+                self._growing.release()
+
+    def _close_removed(self) -> None:
+        with self._lock:
+            idle = [segment for segment in self._removed if not segment.used]
+            self._removed = [segment for segment in self._removed if segment.used]
+        for segment in idle:
+            segment.close()
 
     def grow(self, size: int, wanted: int, deadline_s: float) -> Fault | None:
         """See that there are free slots of `size` bytes, `wanted` of them if it can be."""
         with self._growing:
+            self._close_removed()
             while True:
                 with self._lock:
                     if self._open.get(size):
@@ -136,7 +124,7 @@ class Room:
                 try:
                     fault = self._do(step, size, deadline_s)
                 except OSError as error:
-                    fault = fault_of(error, "a segment of the file store")
+                    fault = fault_of(error, self._builder.directory)
                 if fault is not None:
                     return fault
 
@@ -206,7 +194,9 @@ class Room:
     def _extend(self, segment: Segment, slots: int, deadline_s: float) -> Fault | None:
         fault = self._builder.prepare(segment, slots, deadline_s)
         with self._lock:
-            if fault is None:
+            if segment.removed:
+                self.used_bytes -= slots * segment.head.slot_bytes
+            elif fault is None:
                 had_room = segment.has_room
                 segment.extend(slots)
                 self._opened(segment, had_room)

@@ -37,6 +37,7 @@ class Segment:
         self.ready = 0  # slots that were written once, so that a write to them is cheap
         self.used = 0
         self.full_grown = False  # no more slots are prepared, whatever was planned
+        self.removed = False  # somebody deleted the file: nothing of it is used any more
         self._free: list[int] = []  # the next one last
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from tiermem.runtime.file.cuts import Block, windows
+from tiermem.runtime.file.folder import removed_fault
 from tiermem.runtime.file.helping import Hands
 from tiermem.runtime.file.opening import Wish, open_directory
 from tiermem.runtime.file.plan import SEGMENT_BYTES, plan, status_bytes
@@ -26,7 +27,7 @@ from tiermem.runtime.file.report import FileReport, Tally, why_cold
 from tiermem.runtime.file.segment import Segment
 from tiermem.runtime.file.syncing import Syncer
 from tiermem.runtime.file.transfers import Shop, Transfers
-from tiermem.runtime.io.seam import FileIO, fault_of
+from tiermem.runtime.io.seam import FileIO, closed, fault_of
 from tiermem.runtime.stores import Fault, FaultKind, Item
 
 Answer = Fault | None
@@ -67,7 +68,7 @@ class FileStore:
         self._closed = False
         self._tally = Tally()
         shape = plan(capacity_bytes - status_bytes(capacity_bytes), segment_bytes)
-        wish = Wish(self.directory, shape, identity, read_only, self.deadline_s)
+        wish = Wish(self.directory, shape, identity, read_only, self.deadline_s, capacity_bytes)
         self._opened = open_directory(wish, io, self._lock, self._tally)
         self._index, self._room = self._opened.blocks, self._opened.room
         shop = Shop(
@@ -180,7 +181,8 @@ class FileStore:
         self.sync()
 
     def sync(self) -> Answer:
-        """See `KeyedStore`; or why it is not durable. What was to become so is then dropped."""
+        """See `KeyedStore`; or why it is not durable. What was to become so is then dropped. So are
+        all blocks of a file that somebody deleted; a directory may be moved meanwhile."""
         fault = self._syncer.now(self.deadline_s)
         if fault is not None:
             self._tally.fault([fault])
@@ -191,9 +193,11 @@ class FileStore:
         started = time.perf_counter()
         with self._lock:
             slots = list(self._index.fresh)
-            segments = {slot.segment for slot in slots} | self._cleared
+            wanted = {slot.segment for slot in slots}
+            segments = wanted | self._cleared
             self._cleared = set()
-        failed = {}
+            every = segments.union(() if self._opened.folder.read_only else self._room.segments)
+        failed: dict[Segment, Fault] = {}
         for segment in segments:
             if segment.file.hold():
                 try:
@@ -202,14 +206,23 @@ class FileStore:
                     failed[segment] = fault_of(error, segment.file.path)
                 finally:
                     segment.file.let_go()
+            elif segment in wanted:
+                failed[segment] = closed(segment.file.path)
+        removed = {each: fault for each in every if (fault := removed_fault(each.file)) is not None}
         with self._lock:
             lost = [self._index.drop_slot(slot) for slot in slots if slot.segment in failed]
+            for slot in self._index.drop_segments(removed) if removed else ():
+                failed.setdefault(slot.segment, removed[slot.segment])
+                lost.append(1)
+            for segment in removed:
+                self._room.abandon(segment)
             durable = self._index.settle(slots)
         if durable:
             nbytes = sum(slot.nbytes for slot in durable)
             self._tally.flow("durable", len(durable), nbytes, time.perf_counter() - started)
         if lost:
             self._tally.fault((), sum(lost))
+        self._room.let_go()
         return next(iter(failed.values()), None)
 
     def report(self) -> FileReport:

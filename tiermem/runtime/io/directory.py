@@ -5,6 +5,7 @@ All of it is asked in the first second, so that a wrong path is not found out af
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -72,7 +73,8 @@ def inspect(directory: Path, *, needed_bytes: int = 0) -> Place:
     if not os.path.lexists(directory):
         raise InputError("there is no such directory; make it first", path=directory)
     if not directory.is_dir():
-        raise InputError("this is not a directory", path=directory)
+        said = link_trouble(directory) or "this is not a directory"
+        raise InputError(said, path=directory)
     mount = mount_of(directory)
     if mount.read_only or os.statvfs(directory).f_flag & os.ST_RDONLY:
         said = f"the file system is mounted read-only ({mount}); choose another directory"
@@ -90,6 +92,20 @@ def inspect(directory: Path, *, needed_bytes: int = 0) -> Place:
         said = f"{format_bytes(free)} free ({free:,} bytes), {format_bytes(needed_bytes)} needed"
         raise InputError(f"{said}; make room or choose another directory", path=directory)
     return Place(directory, mount, free, total)
+
+
+def link_trouble(path: Path) -> str | None:
+    """Why a symbolic link leads nowhere; None if it does not, or is none."""
+    if not path.is_symlink():
+        return None
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "a symbolic link that leads back to itself"
+        if error.errno == errno.ENOENT:
+            return f"a symbolic link to {os.readlink(path)}, which is not there"
+    return None
 
 
 def _unescaped(field: str) -> str:

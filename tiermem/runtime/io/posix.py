@@ -13,7 +13,7 @@ from typing import Any
 from tiermem.runtime.io import seam
 from tiermem.runtime.io.pool import THREADS, Answer, Pool
 from tiermem.runtime.io.seam import IoPath, OpenFile, Piece
-from tiermem.runtime.stores import Buffer
+from tiermem.runtime.stores import Buffer, Fault
 
 
 class PosixIO:
@@ -69,4 +69,14 @@ def _alone(piece: Piece) -> Answer:
         done = _call(piece, piece.buffers)
     except OSError as error:
         return seam.fault_of(error, piece.file.path)
-    return None if done == piece.nbytes else seam.short(piece, done)
+    return None if done == piece.nbytes else _cut_short(piece, done)
+
+
+def _cut_short(piece: Piece, done: int) -> Fault:
+    """The kernel says why only when it is asked for the rest: a full disk, a limit."""
+    if piece.write:
+        try:
+            os.pwrite(piece.file.fd, b"\0", piece.offset + done)
+        except OSError as error:
+            return seam.fault_of(error, piece.file.path)
+    return seam.short(piece, done)

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import mmap
 import os
+import resource
 import threading
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -20,6 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tiermem.runtime.stores import Buffer, Fault, FaultKind
+from tiermem.units import format_bytes
 
 ALIGN_BYTES = 4096
 """What O_DIRECT may ask of addresses, offsets and lengths on any device of today."""
@@ -155,7 +157,24 @@ _KINDS = {
 def fault_of(error: OSError, where: Path | str) -> Fault:
     """What the kernel refused, as a fault."""
     kind = _KINDS.get(error.errno or 0, FaultKind.IO)
-    return Fault(kind, f"{where}: {error.strerror or error}")
+    return Fault(kind, f"{where}: {error.strerror or error}{_why_no_space(error, where)}")
+
+
+def _why_no_space(error: OSError, where: Path | str) -> str:
+    """What the kernel's words leave open: how much is free, and which limit was met."""
+    if error.errno == errno.ENOSPC:
+        with contextlib.suppress(OSError):
+            place = Path(where)
+            fields = os.statvfs(place if place.is_dir() else place.parent)
+            free = format_bytes(fields.f_bavail * fields.f_frsize)
+            return f": the file system is full ({free} free)"
+        return ": the file system is full"
+    if error.errno == errno.EDQUOT:
+        return ": the quota of this user is used up"
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if error.errno == errno.EFBIG and limit != resource.RLIM_INFINITY:
+        return f": RLIMIT_FSIZE (ulimit -f) is {limit:,} bytes for each file"
+    return ""
 
 
 def closed(where: Path | str) -> Fault:
