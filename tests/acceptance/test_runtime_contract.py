@@ -60,9 +60,9 @@ memory = TieredMemory(
     identity=TieredCache.identity(model, block_tokens=16, name="tiny"),
 )
 cache = TieredCache(model, memory, block_tokens=16, name="tiny")
-for turn in range(6):
-    dice = torch.Generator().manual_seed(turn % 3)
-    ids = torch.randint(0, 64, (1, 40 + 16 * turn), generator=dice)
+for turn in range(16):
+    dice = torch.Generator().manual_seed(turn % 9)
+    ids = torch.randint(0, 64, (1, 40 + 16 * (turn % 8)), generator=dice)
     plain = model.generate(ids, max_new_tokens=8, do_sample=False)
     assert torch.equal(cache.generate(ids, max_new_tokens=8, do_sample=False), plain)
 runtime = memory.runtime
