@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ class Absent(Exception):
     """This contender cannot run here, and why."""
 
 
-class Contender:
+class Contender(ABC):
     """`count` blocks of `size` bytes in `folder`. `write` ends when they are durable."""
 
     checked = True  # whether `read` fills our memory, so that it can be compared
@@ -33,21 +34,21 @@ class Contender:
         folder.mkdir(parents=True)
         self.start()
 
-    def start(self) -> None:
+    def start(self) -> None:  # noqa: B027 - optional
         """Open what has to be open; raise `Absent`."""
 
-    def before_write(self) -> None:
+    def before_write(self) -> None:  # noqa: B027 - optional
         """What a rewrite needs and is not timed."""
 
+    @abstractmethod
     def write(self, blocks: Sequence[Buffer]) -> None:
         """Store every block and make it durable."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, blocks: Sequence[Buffer]) -> None:
         """Fill every block."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - optional
         """Let go of everything."""
 
     def forget(self) -> None:

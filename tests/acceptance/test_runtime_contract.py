@@ -5,17 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+import torch
 
 from tiermem.core.chosen import make_policy
 from tiermem.core.controller import Controller
 from tiermem.offload.memory import TieredMemory
 from tiermem.testing.twin import Tape, same_actions
-
-torch: Any = pytest.importorskip("torch")
-transformers: Any = pytest.importorskip("transformers")
 
 POLICY = '''
 from collections import OrderedDict

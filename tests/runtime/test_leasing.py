@@ -91,7 +91,7 @@ def test_room_that_hangs_is_said(world: World) -> None:
     stuck = world.names.block(b"s" * 16, PAGE)
     assert world.inventory.allocate("dram", [stuck]) is None
     world.inventory.strand("dram", [stuck])
-    with pytest.raises(RuntimeFault, match="transfers that hang hold 4 KiB of it"):
+    with pytest.raises(Denied, match="transfers that hang hold 4 KiB of it"):
         world.ask(1, 2).result(0)
     world.serve()
     assert not world.controller.leases

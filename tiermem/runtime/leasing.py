@@ -9,7 +9,7 @@ from itertools import count
 from tiermem.core.controller import Controller
 from tiermem.core.messages import Acquire, Action, Deny, Event, Ready, Release, Runs
 from tiermem.core.table import ARRIVING
-from tiermem.errors import Denied, InputError, RuntimeFault, TiermemError
+from tiermem.errors import Denied, InputError, TiermemError
 from tiermem.runtime.grants import Grant
 from tiermem.runtime.inventory import Inventory
 from tiermem.runtime.sizes import charged_bytes
@@ -97,9 +97,7 @@ class Leasing:
             self._later(lambda: self._give_up(lease))
             stuck = format_bytes(self._inventory.stuck_bytes)
             self._waiting.pop(lease, None)
-            future.set_exception(
-                RuntimeFault(f"{fault.detail}: transfers that hang hold {stuck} of it")
-            )
+            future.set_exception(Denied(f"{fault.detail}: transfers that hang hold {stuck} of it"))
             return
         what = (lease, held.at, held.blocks, hits, missing)
         self._waiting.pop(lease, None)
